@@ -1,0 +1,3 @@
+module waggle/fingerprint-reference
+
+go 1.21

@@ -1,0 +1,353 @@
+//! The functions that the Lua prelude calls through LuaJIT's FFI.
+//!
+//! They are handed to Lua as addresses and cast to their C types there (`TYPES` is the contract),
+//! because calls through typed function pointers are compiled into the traces of a script, while
+//! calls of registered Lua functions end them. No symbol has to be exported from the program.
+//!
+//! Invariant: no function here calls Lua, raises a Lua error or unwinds; errors are statuses, and
+//! their text waits in the context.
+
+use std::ffi::{c_char, c_void};
+use std::slice;
+
+use crate::context::{Context, Status};
+use crate::driver::{Outcome, Value};
+use crate::rand::Distribution;
+
+/// C declarations of the structures below, for `ffi.cdef`.
+pub(crate) const STRUCTURES: &str = "
+typedef struct {
+  uint64_t rows; uint64_t affected; uint64_t last_insert_id; uint32_t result_sets;
+} waggle_outcome;
+typedef struct {
+  int32_t type; int32_t reserved;
+  const void *buffer; const uint64_t *data_len; const char *is_null;
+} waggle_bind;
+typedef struct {
+  uint32_t errno_; uint32_t sqlstate_len; uint64_t message_len; uint64_t statement_len;
+  const char *sqlstate; const char *message; const char *statement;
+} waggle_error;
+";
+
+/// What a statement did, filled in place.
+#[repr(C)]
+struct OutcomeOut {
+    rows: u64,
+    affected: u64,
+    last_insert_id: u64,
+    result_sets: u32,
+}
+
+/// One bound parameter; the buffers belong to the script and live as long as its statement.
+#[repr(C)]
+struct Bind {
+    /// A number of `sysbench.sql.type`.
+    kind: i32,
+    reserved: i32,
+    buffer: *const c_void,
+    data_len: *const u64,
+    is_null: *const c_char,
+}
+
+#[repr(C)]
+struct ErrorOut {
+    errno: u32,
+    sqlstate_len: u32,
+    message_len: u64,
+    statement_len: u64,
+    sqlstate: *const c_char,
+    message: *const c_char,
+    statement: *const c_char,
+}
+
+// Numbers of `sysbench.sql.type`, as sysbench's documentation gives them.
+const TYPE_FLOAT: i32 = 5;
+const TYPE_DOUBLE: i32 = 6;
+const TYPE_CHAR: i32 = 11;
+const TYPE_VARCHAR: i32 = 12;
+
+/// Name, C type and address of every function.
+pub(crate) fn functions() -> Vec<(&'static str, &'static str, *mut c_void)> {
+    macro_rules! table {
+        ($($name:ident: $c_type:literal,)*) => {
+            vec![$((stringify!($name), $c_type, $name as *mut c_void)),*]
+        };
+    }
+    table! {
+        may_run: "int (*)(void *)",
+        may_retry: "int (*)(void *)",
+        event_begin: "void (*)(void *)",
+        event_end: "void (*)(void *)",
+        connect: "int (*)(void *, uint32_t *)",
+        disconnect: "void (*)(void *, uint32_t)",
+        query: "int (*)(void *, uint32_t, const char *, size_t, waggle_outcome *)",
+        query_row: "int (*)(void *, uint32_t, const char *, size_t, int32_t *)",
+        row_field: "const char *(*)(void *, uint32_t, uint64_t *)",
+        prepare: "int (*)(void *, uint32_t, const char *, size_t, uint32_t *)",
+        execute: "int (*)(void *, uint32_t, uint32_t, const waggle_bind *, uint32_t, \
+                  waggle_outcome *)",
+        close_statement: "int (*)(void *, uint32_t, uint32_t)",
+        bulk_begin: "int (*)(void *, uint32_t, const char *, size_t)",
+        bulk_add: "int (*)(void *, uint32_t, const char *, size_t)",
+        bulk_flush: "int (*)(void *, uint32_t)",
+        last_error: "void (*)(void *, waggle_error *)",
+        rand_uniform_uint64: "uint64_t (*)(void *)",
+        rand_unit: "double (*)(void *)",
+        rand_unique: "double (*)(void *)",
+        rand_default: "double (*)(void *, double, double)",
+        rand_uniform: "double (*)(void *, double, double)",
+        rand_gaussian: "double (*)(void *, double, double)",
+        rand_special: "double (*)(void *, double, double)",
+        rand_pareto: "double (*)(void *, double, double)",
+        rand_zipfian: "double (*)(void *, double, double)",
+        rand_string: "void (*)(void *, const char *, size_t, char *)",
+        rand_varstring: "size_t (*)(void *, size_t, size_t, char *)",
+    }
+}
+
+/// The context behind the pointer that the prelude passes on.
+///
+/// # Safety
+/// `context` is the pointer the state gave to its prelude; the state keeps the context alive and
+/// unmoved, one thread runs the state, and no function here re-enters Lua, so this is the only
+/// reference.
+unsafe fn the<'a>(context: *mut Context) -> &'a mut Context {
+    // SAFETY: as above.
+    unsafe { &mut *context }
+}
+
+/// Bytes of a Lua string or buffer.
+///
+/// # Safety
+/// `data` points to `length` readable bytes that stay put during the call.
+unsafe fn bytes<'a>(data: *const c_char, length: usize) -> &'a [u8] {
+    if data.is_null() {
+        return &[];
+    }
+    // SAFETY: as above.
+    unsafe { slice::from_raw_parts(data.cast(), length) }
+}
+
+fn store(out: &mut OutcomeOut, result: Result<Outcome, Status>) -> i32 {
+    match result {
+        Ok(Outcome {
+            result_sets,
+            rows,
+            affected,
+            last_insert_id,
+        }) => {
+            *out = OutcomeOut {
+                rows,
+                affected,
+                last_insert_id,
+                result_sets,
+            };
+            Status::Done as i32
+        }
+        Err(status) => status as i32,
+    }
+}
+
+fn code<T>(result: Result<T, Status>) -> i32 {
+    match result {
+        Ok(_) => Status::Done as i32,
+        Err(status) => status as i32,
+    }
+}
+
+/// Declares the exported functions: each gets its context from the first argument, and its body
+/// runs under the promises of [`the`] and [`bytes`].
+macro_rules! api {
+    ($(
+        fn $name:ident($context:ident $(, $argument:ident: $kind:ty)*) $(-> $result:ty)?
+        $body:block
+    )*) => {
+        $(unsafe extern "C" fn $name($context: *mut Context $(, $argument: $kind)*) $(-> $result)? {
+            // SAFETY: called by the prelude only, with the context and live buffers of its state.
+            let $context = unsafe { the($context) };
+            $body
+        })*
+    };
+}
+
+api! {
+    fn may_run(context) -> i32 { i32::from(context.may_run()) }
+
+    fn may_retry(context) -> i32 { context.may_retry() as i32 }
+
+    fn event_begin(context) { context.event_begin() }
+
+    fn event_end(context) { context.event_end() }
+
+    fn connect(context, connection: *mut u32) -> i32 {
+        code(context.connect().map(|number| {
+            // SAFETY: the prelude passes a cell of its own.
+            unsafe { *connection = number }
+        }))
+    }
+
+    fn disconnect(context, connection: u32) { context.disconnect(connection) }
+
+    fn query(
+        context, connection: u32, sql: *const c_char, length: usize, out: *mut OutcomeOut
+    ) -> i32 {
+        // SAFETY: a Lua string with its length, and a structure of the prelude.
+        let (sql, out) = unsafe { (bytes(sql, length), &mut *out) };
+        store(out, context.query(connection, sql))
+    }
+
+    fn query_row(
+        context, connection: u32, sql: *const c_char, length: usize, fields: *mut i32
+    ) -> i32 {
+        // SAFETY: a Lua string with its length.
+        let sql = unsafe { bytes(sql, length) };
+        code(context.query_row(connection, sql).map(|found| {
+            let count = if found { context.row.len() as i32 } else { -1 };
+            // SAFETY: the prelude passes a cell of its own.
+            unsafe { *fields = count }
+        }))
+    }
+
+    fn row_field(context, index: u32, length: *mut u64) -> *const c_char {
+        match context.row.get(index as usize) {
+            Some(Some(value)) => {
+                // SAFETY: the prelude passes a cell of its own.
+                unsafe { *length = value.len() as u64 };
+                value.as_ptr().cast()
+            }
+            _ => std::ptr::null(),
+        }
+    }
+
+    fn prepare(
+        context, connection: u32, sql: *const c_char, length: usize, statement: *mut u32
+    ) -> i32 {
+        // SAFETY: a Lua string with its length.
+        let sql = unsafe { bytes(sql, length) };
+        code(context.prepare(connection, sql).map(|handle| {
+            // SAFETY: the prelude passes a cell of its own.
+            unsafe { *statement = handle }
+        }))
+    }
+
+    fn execute(
+        context, connection: u32, statement: u32, binds: *const Bind, count: u32,
+        out: *mut OutcomeOut
+    ) -> i32 {
+        // SAFETY: an array of `count` binds and a structure, both of the prelude.
+        let (binds, out) = unsafe {
+            let binds = match count {
+                0 => &[],
+                count => slice::from_raw_parts(binds, count as usize),
+            };
+            (binds, &mut *out)
+        };
+        const INLINE: usize = 16;
+        if let Some(values) = [Value::Null; INLINE].get_mut(..binds.len()) {
+            for (value, bind) in values.iter_mut().zip(binds) {
+                // SAFETY: the prelude keeps the buffers of a bound parameter alive.
+                *value = unsafe { value_of(bind) };
+            }
+            return store(out, context.execute(connection, statement, values));
+        }
+        // SAFETY: as above.
+        let values: Vec<Value<'_>> = binds.iter().map(|bind| unsafe { value_of(bind) }).collect();
+        store(out, context.execute(connection, statement, &values))
+    }
+
+    fn close_statement(context, connection: u32, statement: u32) -> i32 {
+        context.close_statement(connection, statement) as i32
+    }
+
+    fn bulk_begin(context, connection: u32, head: *const c_char, length: usize) -> i32 {
+        // SAFETY: a Lua string with its length.
+        let head = unsafe { bytes(head, length) };
+        context.bulk_begin(connection, head) as i32
+    }
+
+    fn bulk_add(context, connection: u32, values: *const c_char, length: usize) -> i32 {
+        // SAFETY: a Lua string with its length.
+        let values = unsafe { bytes(values, length) };
+        code(context.bulk_add(connection, values))
+    }
+
+    fn bulk_flush(context, connection: u32) -> i32 { code(context.bulk_flush(connection)) }
+
+    fn last_error(context, out: *mut ErrorOut) {
+        let error = &context.last_error;
+        let filled = ErrorOut {
+            errno: u32::from(error.errno),
+            sqlstate_len: error.sqlstate.len() as u32,
+            message_len: error.message.len() as u64,
+            statement_len: error.statement.len() as u64,
+            sqlstate: error.sqlstate.as_ptr().cast(),
+            message: error.message.as_ptr().cast(),
+            statement: error.statement.as_ptr().cast(),
+        };
+        // SAFETY: the prelude passes a structure of its own and copies the texts at once.
+        unsafe { *out = filled };
+    }
+
+    fn rand_uniform_uint64(context) -> u64 { context.rand.next_u64() }
+
+    fn rand_unit(context) -> f64 { context.rand.unit() }
+
+    fn rand_unique(context) -> f64 { f64::from(context.rand.unique()) }
+
+    fn rand_default(context, low: f64, high: f64) -> f64 {
+        context.rand.default_value(low as i64, high as i64) as f64
+    }
+
+    fn rand_uniform(context, low: f64, high: f64) -> f64 {
+        context.rand.uniform(low as i64, high as i64) as f64
+    }
+
+    fn rand_gaussian(context, low: f64, high: f64) -> f64 {
+        context.rand.drawn(Distribution::Gaussian, low as i64, high as i64) as f64
+    }
+
+    fn rand_special(context, low: f64, high: f64) -> f64 {
+        context.rand.drawn(Distribution::Special, low as i64, high as i64) as f64
+    }
+
+    fn rand_pareto(context, low: f64, high: f64) -> f64 {
+        context.rand.drawn(Distribution::Pareto, low as i64, high as i64) as f64
+    }
+
+    fn rand_zipfian(context, low: f64, high: f64) -> f64 {
+        context.rand.drawn(Distribution::Zipfian, low as i64, high as i64) as f64
+    }
+
+    fn rand_string(context, format: *const c_char, length: usize, out: *mut c_char) {
+        // SAFETY: a Lua string with its length, and a buffer that the prelude made as long.
+        let (format, out) = unsafe {
+            (bytes(format, length), slice::from_raw_parts_mut(out.cast::<u8>(), length))
+        };
+        context.rand.fill(format, out);
+    }
+
+    fn rand_varstring(context, min: usize, max: usize, out: *mut c_char) -> usize {
+        // SAFETY: a buffer that the prelude made at least `max` bytes long.
+        let out = unsafe { slice::from_raw_parts_mut(out.cast::<u8>(), max) };
+        context.rand.fill_varied(min, max, out)
+    }
+}
+
+/// # Safety
+/// The pointers of `bind` are those of a live parameter of the prelude: a null flag, a length, and
+/// a buffer of the type's size.
+unsafe fn value_of<'a>(bind: &Bind) -> Value<'a> {
+    // SAFETY: as above.
+    unsafe {
+        if *bind.is_null != 0 {
+            return Value::Null;
+        }
+        match bind.kind {
+            TYPE_FLOAT | TYPE_DOUBLE => Value::Double(*bind.buffer.cast()),
+            TYPE_CHAR | TYPE_VARCHAR => {
+                Value::Bytes(bytes(bind.buffer.cast(), *bind.data_len as usize))
+            }
+            _ => Value::Int(*bind.buffer.cast()),
+        }
+    }
+}

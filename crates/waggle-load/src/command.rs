@@ -1,0 +1,210 @@
+//! `prepare`, `cleanup` and the check of a workload before anything is opened.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::context::{Context, ProgressSink, Shared};
+use crate::driver::mysql::MySql;
+use crate::driver::{Driver, DriverError, Session};
+use crate::gate::Gate;
+use crate::rand::{Rand, RandSettings, UniqueSource};
+use crate::spec::LogSink;
+use crate::state::{Called, Command, Setup, State};
+use crate::tally::{Tally, locked};
+use crate::{DeclaredOption, LoadError, LoadSpec, WorkerError};
+
+/// What a command reports while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// A line that the script printed.
+    Message {
+        /// Index of the thread.
+        thread: u32,
+        /// The line.
+        text: &'a str,
+    },
+    /// A bulk insert was sent; all threads together have inserted this many rows.
+    Rows {
+        /// Rows so far.
+        inserted: u64,
+    },
+}
+
+/// Creates and fills the workload's tables, in parallel where the script allows it.
+pub fn prepare(
+    spec: &LoadSpec,
+    progress: impl Fn(Progress<'_>) + Send + Sync + 'static,
+) -> Result<(), LoadError> {
+    run(spec, "prepare", mysql(spec), Arc::new(progress))
+}
+
+/// Drops the workload's tables.
+pub fn cleanup(
+    spec: &LoadSpec,
+    progress: impl Fn(Progress<'_>) + Send + Sync + 'static,
+) -> Result<(), LoadError> {
+    run(spec, "cleanup", mysql(spec), Arc::new(progress))
+}
+
+/// Loads the script and its options without connecting; returns the options it knows.
+pub fn check(spec: &LoadSpec) -> Result<Vec<DeclaredOption>, LoadError> {
+    let shared = shared(spec, Arc::new(NoServer), Arc::default(), None);
+    let state = open_state(
+        &setup(spec, "run", log_of(spec)),
+        0,
+        &shared,
+        &Arc::default(),
+    )?;
+    if state.global("event").is_none() {
+        return Err(LoadError::NoEvent {
+            script: spec.script.name().to_owned(),
+        });
+    }
+    Ok(state.declared().to_vec())
+}
+
+pub(crate) fn mysql(spec: &LoadSpec) -> Arc<dyn Driver> {
+    Arc::new(MySql::new(spec.dsn.clone(), spec.statement_timeout))
+}
+
+pub(crate) fn log_of(spec: &LoadSpec) -> LogSink {
+    match &spec.log {
+        Some(log) => log.clone(),
+        // A reader of stderr that went away is no reason to end a load.
+        None => Arc::new(|_, line| _ = writeln!(io::stderr(), "{line}")),
+    }
+}
+
+pub(crate) fn setup(spec: &LoadSpec, command: &str, log: LogSink) -> Setup {
+    Setup {
+        script: spec.script.clone(),
+        given: spec.options.clone(),
+        threads: spec.threads,
+        seed: spec.seed,
+        command: command.to_owned(),
+        log,
+    }
+}
+
+pub(crate) fn shared(
+    spec: &LoadSpec,
+    driver: Arc<dyn Driver>,
+    cancelled: Arc<AtomicBool>,
+    progress: Option<ProgressSink>,
+) -> Arc<Shared> {
+    Arc::new(Shared {
+        driver,
+        gate: Gate::closed(spec.threads),
+        cancelled,
+        abandoned: AtomicBool::new(false),
+        ignore_errors: spec.ignore_errors.clone(),
+        restart_limit: spec.restart_limit,
+        interrupters: Mutex::default(),
+        unique: UniqueSource::default(),
+        rows_inserted: AtomicU64::new(0),
+        progress,
+    })
+}
+
+pub(crate) fn open_state(
+    setup: &Setup,
+    thread: u32,
+    shared: &Arc<Shared>,
+    tally: &Arc<Tally>,
+) -> Result<State, LoadError> {
+    // Seeded when the options are known; nothing draws before.
+    let rand = Rand::new(0, 0, RandSettings::default(), shared.unique.clone());
+    let context = Context::new(thread, shared.clone(), tally.clone(), rand);
+    State::open(setup, thread, context)
+}
+
+/// Runs one command with a driver of the caller's.
+pub(crate) fn run(
+    spec: &LoadSpec,
+    name: &str,
+    driver: Arc<dyn Driver>,
+    progress: ProgressSink,
+) -> Result<(), LoadError> {
+    let log: LogSink = {
+        let progress = progress.clone();
+        Arc::new(move |thread, text| progress(Progress::Message { thread, text }))
+    };
+    let setup = setup(spec, name, log);
+    let shared = shared(spec, driver, spec.cancel.clone(), Some(progress));
+    let mut state = open_state(&setup, 0, &shared, &Arc::default())?;
+    let Some(command) = state.command(name) else {
+        let script = spec.script.name().to_owned();
+        return Err(LoadError::NoCommand {
+            script,
+            command: name.to_owned(),
+        });
+    };
+    if !command.parallel || spec.threads == 1 {
+        return call(&mut state, &command);
+    }
+    drop((command, state));
+    run_parallel(spec, &setup, &shared)
+}
+
+fn run_parallel(spec: &LoadSpec, setup: &Setup, shared: &Arc<Shared>) -> Result<(), LoadError> {
+    let first_failure = Mutex::new(None);
+    let one = &|thread: u32| {
+        let result = open_state(setup, thread, shared, &Arc::default()).and_then(|mut state| {
+            match state.command(&setup.command) {
+                Some(command) => call(&mut state, &command),
+                None => Ok(()),
+            }
+        });
+        if let Err(error) = result {
+            // The first failure ends the others at their next statement.
+            locked(&first_failure).get_or_insert(error);
+            shared.abandoned.store(true, Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..spec.threads {
+            let named = thread::Builder::new().name(format!("waggle-load-{thread}"));
+            if let Err(source) = named.spawn_scoped(scope, move || one(thread)) {
+                locked(&first_failure).get_or_insert(LoadError::Spawn { thread, source });
+                shared.abandoned.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+    });
+    locked(&first_failure).take().map_or(Ok(()), Err)
+}
+
+fn call(state: &mut State, command: &Command) -> Result<(), LoadError> {
+    let called = state.call_command(command);
+    state.disconnect_all();
+    match called {
+        // A command says false when it failed in a way of its own.
+        Called::Done(Some(false)) => {
+            let message = "the command of the workload returned false";
+            Err(LoadError::Worker(Box::new(WorkerError::plain(
+                state.thread(),
+                message,
+            ))))
+        }
+        Called::Done(_) => Ok(()),
+        Called::Stopped => Err(LoadError::Cancelled),
+        Called::Failed(error) => Err(LoadError::Worker(error)),
+    }
+}
+
+/// For checks: a script that connects at its top level learns that there is nothing yet.
+struct NoServer;
+
+impl Driver for NoServer {
+    fn name(&self) -> &str {
+        "mysql"
+    }
+
+    fn connect(&self) -> Result<Box<dyn Session>, DriverError> {
+        Err(DriverError::Refused(
+            "the workload connects before it runs".to_owned(),
+        ))
+    }
+}

@@ -1,0 +1,41 @@
+//! Load: Lua workloads on LuaJIT, one state and one connection per worker thread.
+//!
+//! The question this crate answers: how many statements and transactions does a server carry, and
+//! with what latency, under a workload that somebody wrote as a script? Scripts see the sysbench
+//! API (`sysbench.opt`, `sysbench.rand`, `sysbench.sql`, ...); this crate brings its own prelude
+//! and its own workloads.
+//!
+//! Neighbours: `waggle-wire` speaks to the server, `waggle-stats` holds the histograms; the
+//! `bench` verb and the lab drive a [`Load`].
+//!
+//! Map, from the script down: [`Script`] (where the text comes from), `state` (a Lua state),
+//! `api` (the functions a script reaches through the FFI), `context` (what one thread owns),
+//! [`driver`] (the seam to a database); beside it `gate` (start, pause, stop), `tally` (counters
+//! of one thread) and [`Load`] (the threads).
+//!
+//! Invariants: a worker's counters have one writer and no lock; [`Load::pause`] returns only when
+//! no statement is in flight; nothing here waits for a server without a limit.
+
+mod api;
+mod command;
+mod context;
+pub mod driver;
+mod error;
+mod gate;
+mod load;
+mod options;
+mod rand;
+mod script;
+mod spec;
+mod state;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+pub use command::{Progress, check, cleanup, prepare};
+pub use error::{LoadError, WorkerError};
+pub use load::{Load, LoadReport, LoadState};
+pub use options::{DeclaredOption, OptionValue};
+pub use script::{BUILTIN_WORKLOADS, Script};
+pub use spec::{IgnoreErrors, LoadSpec, LogSink};
+pub use tally::Counters;

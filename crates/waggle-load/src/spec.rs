@@ -1,0 +1,155 @@
+//! What to run, checked nowhere yet: the plain data a [`Load`](crate::Load) starts from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use waggle_wire::Dsn;
+
+use crate::Script;
+
+/// Receives what scripts print: thread index and line.
+pub type LogSink = Arc<dyn Fn(u32, &str) + Send + Sync>;
+
+/// A load to run against one server.
+#[derive(Clone)]
+pub struct LoadSpec {
+    /// The server.
+    pub dsn: Dsn,
+    /// The workload.
+    pub script: Script,
+    /// Options of the workload by name (`-` and `_` are the same), as typed.
+    pub options: BTreeMap<String, String>,
+    /// Worker threads, each with its own Lua state and its own connection.
+    pub threads: u32,
+    /// Seed of all random values. Thread `n` of two runs with one seed draws the same values.
+    pub seed: u64,
+    /// Server errors that restart the event instead of ending the load.
+    pub ignore_errors: IgnoreErrors,
+    /// How often one event may be restarted in a row before the load ends with an error.
+    pub restart_limit: u32,
+    /// The longest wait for an answer; a server that is silent for longer counts as lost.
+    pub statement_timeout: Option<Duration>,
+    /// How long `stop` waits for events in flight before it shuts their sockets down.
+    pub stop_grace: Duration,
+    /// Leave the workers waiting after they connected; [`Load::resume`](crate::Load::resume)
+    /// lets them go.
+    pub start_paused: bool,
+    /// Set it to end a running `prepare` or `cleanup` at the next statement.
+    pub cancel: Arc<AtomicBool>,
+    /// Where `print` of a script goes; `None`: standard error.
+    pub log: Option<LogSink>,
+}
+
+impl LoadSpec {
+    /// One thread, the usual ignored errors, and limits longer than a lock wait time-out.
+    pub fn new(dsn: Dsn, script: Script) -> LoadSpec {
+        LoadSpec {
+            dsn,
+            script,
+            options: BTreeMap::new(),
+            threads: 1,
+            seed: 1,
+            ignore_errors: IgnoreErrors::default(),
+            restart_limit: 1000,
+            // innodb_lock_wait_timeout is 50 s unless changed; below it, waits would look like
+            // a lost server.
+            statement_timeout: Some(Duration::from_secs(120)),
+            stop_grace: Duration::from_secs(10),
+            start_paused: false,
+            cancel: Arc::new(AtomicBool::new(false)),
+            log: None,
+        }
+    }
+}
+
+impl fmt::Debug for LoadSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadSpec")
+            .field("dsn", &self.dsn)
+            .field("script", &self.script.name())
+            .field("options", &self.options)
+            .field("threads", &self.threads)
+            .field("seed", &self.seed)
+            .field("ignore_errors", &self.ignore_errors)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which server errors restart the event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IgnoreErrors {
+    /// Every server error.
+    All,
+    /// These error numbers.
+    Only(BTreeSet<u16>),
+}
+
+impl IgnoreErrors {
+    /// True when this error restarts the event.
+    pub fn contains(&self, errno: u16) -> bool {
+        match self {
+            IgnoreErrors::All => true,
+            IgnoreErrors::Only(errnos) => errnos.contains(&errno),
+        }
+    }
+}
+
+/// Deadlock (1213), changed record (1020) and lock wait time-out (1205).
+impl Default for IgnoreErrors {
+    fn default() -> Self {
+        IgnoreErrors::Only(BTreeSet::from([1213, 1020, 1205]))
+    }
+}
+
+/// `all`, `none`, or numbers with commas.
+impl std::str::FromStr for IgnoreErrors {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.trim() {
+            "all" => return Ok(IgnoreErrors::All),
+            "" | "none" => return Ok(IgnoreErrors::Only(BTreeSet::new())),
+            _ => {}
+        }
+        let errnos = text.split(',').map(|part| {
+            part.trim().parse().map_err(|_| {
+                format!("'{part}' is no server error number; give numbers with commas, or all")
+            })
+        });
+        Ok(IgnoreErrors::Only(errnos.collect::<Result<_, _>>()?))
+    }
+}
+
+impl fmt::Display for IgnoreErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IgnoreErrors::All => f.write_str("all"),
+            IgnoreErrors::Only(errnos) if errnos.is_empty() => f.write_str("none"),
+            IgnoreErrors::Only(errnos) => {
+                let texts: Vec<String> = errnos.iter().map(u16::to_string).collect();
+                f.write_str(&texts.join(","))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_errors_are_parsed_and_printed() {
+        assert_eq!("1213,1020, 1205".parse(), Ok(IgnoreErrors::default()));
+        assert_eq!("all".parse(), Ok(IgnoreErrors::All));
+        assert!(!"none".parse::<IgnoreErrors>().unwrap().contains(1213));
+        assert_eq!(IgnoreErrors::default().to_string(), "1020,1205,1213");
+        let error = "1213,deadlock".parse::<IgnoreErrors>().unwrap_err();
+        assert!(
+            error.contains("'deadlock' is no server error number"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! What may this process do: its capabilities, and whether they count outside its container.
+
+use std::fs;
+
+use serde::Serialize;
+
+use super::Fact;
+
+/// Capabilities that watching uses, with their numbers and what they are for.
+const WANTED: [(&str, u32, &str); 4] = [
+    ("CAP_BPF", 39, "load programs"),
+    ("CAP_PERFMON", 38, "attach probes"),
+    ("CAP_SYS_PTRACE", 19, "look at other users' servers"),
+    ("CAP_DAC_READ_SEARCH", 2, "read their program files"),
+];
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// The inode of the first user namespace, the host's (`PROC_USER_INIT_INO`).
+const HOST_USER_NAMESPACE: &str = "user:[4026531837]";
+
+/// Effective rights of this process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rights {
+    /// Effective user id.
+    pub uid: u32,
+    /// May load and attach programs.
+    pub can_load: bool,
+    /// The capabilities waggle uses and this process lacks.
+    pub missing: Vec<&'static str>,
+    /// A seccomp filter is active, which may refuse single system calls.
+    pub seccomp_filter: bool,
+    /// In the host's user namespace; rights of another one do not count for the kernel.
+    pub host_user_namespace: bool,
+}
+
+impl Rights {
+    pub(super) fn gather() -> Self {
+        let namespace = fs::read_link("/proc/self/ns/user").ok();
+        let is_host = namespace.is_none_or(|link| link.as_os_str() == HOST_USER_NAMESPACE);
+        Self::parse(
+            &fs::read_to_string("/proc/self/status").unwrap_or_default(),
+            is_host,
+        )
+    }
+
+    /// From the text of `/proc/PID/status`.
+    fn parse(status: &str, host_user_namespace: bool) -> Self {
+        let field = |name: &str| {
+            let rest = status.lines().find_map(|line| line.strip_prefix(name));
+            rest.map(str::trim).unwrap_or_default()
+        };
+        let effective = u64::from_str_radix(field("CapEff:"), 16).unwrap_or(0);
+        let has = |bit: u32| effective & 1 << bit != 0;
+        // CAP_SYS_ADMIN was split into the first two in 5.8 and still includes them.
+        let missing: Vec<_> = WANTED
+            .iter()
+            .filter(|&&(_, bit, _)| !(has(bit) || bit >= 38 && has(CAP_SYS_ADMIN)))
+            .map(|&(name, ..)| name)
+            .collect();
+        let second = |text: &str| {
+            text.split_whitespace()
+                .nth(1)
+                .and_then(|id| id.parse().ok())
+        };
+        Self {
+            uid: second(field("Uid:")).unwrap_or(u32::MAX),
+            can_load: host_user_namespace
+                && !missing.contains(&"CAP_BPF")
+                && !missing.contains(&"CAP_PERFMON"),
+            missing,
+            seccomp_filter: field("Seccomp:") == "2",
+            host_user_namespace,
+        }
+    }
+
+    pub(super) fn fact(&self) -> Fact {
+        let who = if self.uid == 0 {
+            "root".to_owned()
+        } else {
+            format!("uid {}", self.uid)
+        };
+        let uses = |names: &[&str]| {
+            let used = WANTED.iter().filter(|(name, ..)| names.contains(name));
+            used.map(|(name, _, what)| format!("{name} ({what})"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let remedy = "run as root, or give the program the rights: setcap \
+                      cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep waggle";
+        if !self.host_user_namespace {
+            return Fact::no(
+                "rights",
+                format!(
+                    "this is {who} of a user namespace only, which does not count for the kernel"
+                ),
+                "run waggle on the host, or in a container without user remapping (--userns=host)",
+            )
+            .needed();
+        }
+        match (self.can_load, self.missing.as_slice()) {
+            (true, []) => Fact::yes("rights", format!("{who}, with every capability needed")),
+            (true, missing) => {
+                let mut fact = Fact::yes("rights", format!("{who}, without {}", uses(missing)));
+                fact.remedy = Some(remedy.to_owned());
+                fact
+            }
+            (false, missing) => Fact::no(
+                "rights",
+                format!("{who} may not load programs: lacks {}", missing.join(", ")),
+                remedy,
+            ),
+        }
+        .needed()
+    }
+
+    /// What an answer that needs rights says without them.
+    pub(super) fn not_tried(&self, name: &'static str) -> Fact {
+        Fact::unknown(name, "not tried: needs root", "run waggle doctor as root")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(uid: u32, effective: &str, seccomp: u8) -> String {
+        format!("Name:\tx\nUid:\t0\t{uid}\t0\t0\nCapEff:\t{effective}\nSeccomp:\t{seccomp}\n")
+    }
+
+    #[test]
+    fn root_has_everything() {
+        let rights = Rights::parse(&status(0, "000001ffffffffff", 0), true);
+        assert_eq!((rights.uid, rights.can_load), (0, true));
+        assert_eq!(rights.missing, [""; 0]);
+        assert_eq!(rights.fact().ok, Some(true));
+    }
+
+    #[test]
+    fn a_plain_user_lacks_all_four() {
+        let rights = Rights::parse(&status(65534, "0000000000000000", 2), true);
+        assert_eq!(
+            (rights.uid, rights.can_load, rights.seccomp_filter),
+            (65534, false, true)
+        );
+        assert_eq!(rights.missing.len(), 4);
+        assert!(rights.fact().is_in_the_way());
+    }
+
+    #[test]
+    fn sys_admin_includes_the_two_it_was_split_into() {
+        let rights = Rights::parse(&status(1000, "0000000000200000", 0), true);
+        assert!(rights.can_load);
+        assert_eq!(rights.missing, ["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"]);
+    }
+
+    #[test]
+    fn root_of_a_container_with_remapped_users_is_nobody() {
+        let rights = Rights::parse(&status(0, "000001ffffffffff", 0), false);
+        assert!(!rights.can_load && rights.fact().is_in_the_way());
+        assert!(rights.fact().reason.unwrap().contains("user namespace"));
+    }
+}

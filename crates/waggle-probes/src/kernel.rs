@@ -1,0 +1,91 @@
+//! What this kernel can do, found once, as data; and the few switches that are kernel-wide.
+
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock};
+
+use libbpf_rs::libbpf_sys;
+
+/// Where the kernel describes its own types. `WAGGLE_BTF` names another file, for tests.
+pub fn btf_path() -> PathBuf {
+    std::env::var_os("WAGGLE_BTF")
+        .map_or_else(|| PathBuf::from("/sys/kernel/btf/vmlinux"), PathBuf::from)
+}
+
+/// Major and minor version of the running kernel.
+pub fn version() -> (u32, u32) {
+    static VERSION: OnceLock<(u32, u32)> = OnceLock::new();
+    *VERSION.get_or_init(|| {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let mut numbers = release
+            .split(|c: char| !c.is_ascii_digit())
+            .map(|part| part.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    })
+}
+
+/// True if uprobes are attached by a link of their own kind, which filters by process.
+///
+/// The link exists since 6.6, but until 6.11 its process filter matched one thread only.
+pub fn has_uprobe_multi() -> bool {
+    version() >= (6, 11)
+}
+
+/// What libbpf said since the last [`take_messages`]; the verifier's log is among it.
+static MESSAGES: Mutex<String> = Mutex::new(String::new());
+
+/// Keeps libbpf from writing to stderr: what it says goes into the error that follows.
+pub(crate) fn collect_messages() {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
+        if let Ok(mut messages) = MESSAGES.lock()
+            && messages.len() < 1 << 20
+        {
+            messages.push_str(&text);
+        }
+    })));
+}
+
+/// The collected messages, last lines last.
+pub(crate) fn take_messages() -> String {
+    MESSAGES
+        .lock()
+        .map(|mut m| std::mem::take(&mut *m))
+        .unwrap_or_default()
+}
+
+/// While held, the kernel counts runs and run time of every BPF program on the host.
+///
+/// This costs each program some 30 ns a run, so it is never held in a measured window.
+#[derive(Debug)]
+pub struct RunTimeStats {
+    _fd: OwnedFd,
+}
+
+impl RunTimeStats {
+    /// Switches the counting on; it ends with the value, or with the process.
+    ///
+    /// # Errors
+    /// The kernel is older than 5.8, or refuses.
+    pub fn hold() -> std::io::Result<Self> {
+        // SAFETY: a plain system call; the result is checked.
+        let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+        if fd < 0 {
+            return Err(std::io::Error::from_raw_os_error(-fd));
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { _fd: fd })
+    }
+}
+
+/// Runs and run time (ns) of a program, over the time [`RunTimeStats`] was held.
+pub(crate) fn run_time(program: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = u32::try_from(size_of_val(&info)).ok()?;
+    // SAFETY: `info` is writable for `length` bytes, and zeroed pointers ask for no arrays.
+    let result = unsafe {
+        libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
+    };
+    (result == 0).then_some((info.run_cnt, info.run_time_ns))
+}

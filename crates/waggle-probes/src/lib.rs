@@ -1,0 +1,13 @@
+//! eBPF probes: each is a folder with its kernel half, the header both halves share, and the
+//! Rust that loads, attaches and reads it.
+//!
+//! Neighbours: `waggle-symbols` says where to attach and what to read there. Nothing here knows
+//! about servers' protocols or about reports.
+//!
+//! Invariant: a probe lives exactly as long as its Rust value, or as the process: the kernel
+//! removes it when the last descriptor closes, also after a kill.
+
+pub mod capability;
+pub mod kernel;
+pub mod ring;
+pub mod statement;

@@ -1,0 +1,115 @@
+//! The HTML page of a lab run: one file that opens anywhere, without a network.
+//!
+//! The page's code and styles are bundled from `web/` by `build.rs`; the report is embedded as JSON
+//! and drawn by that code. The answer and a text version stand in the HTML itself, so that a viewer
+//! without scripts shows them too.
+//! Invariant: nothing in the document can end the script element it stands in, and the page asks
+//! the network for nothing (its own content policy forbids it).
+
+use crate::lab::{LabReport, headline, text};
+
+const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/web/dist/page.js"));
+const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/web/dist/page.css"));
+
+/// Inline code and styles, nothing from anywhere else.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
+
+/// The `id` of the element that holds the report as JSON.
+pub const DATA_ID: &str = "waggle-lab-report";
+
+/// The page of a lab report, as one HTML document in UTF-8.
+pub fn render(report: &LabReport) -> String {
+    let answer = escape_html(&true_minus(&headline(report)));
+    let plain = escape_html(&text(report, false));
+    let data = embed(report);
+    format!(
+        r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="waggle {version}">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<link rel="icon" href="data:,">
+<title>{answer}</title>
+<style>
+{STYLE}</style>
+</head>
+<body>
+<header>
+<p class="kicker" id="kicker">waggle lab</p>
+<h1>{answer}</h1>
+</header>
+<main id="main">
+<noscript><pre>{plain}</pre></noscript>
+</main>
+<script type="application/json" id="{DATA_ID}">{data}</script>
+<script>
+{SCRIPT}</script>
+</body>
+</html>
+"#,
+        version = env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// The report as JSON that is safe inside a script element: `<`, `>` and `&` stand only in strings,
+/// where an escape means the same, and so do the line separators that scripts cannot hold.
+fn embed(report: &LabReport) -> String {
+    // The document's types have string keys and no failing serialisers.
+    let json = serde_json::to_string(report).unwrap_or_else(|_| "null".to_owned());
+    let mut safe = String::with_capacity(json.len() + 64);
+    for character in json.chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                safe.push_str(&format!("\\u{:04x}", u32::from(character)));
+            }
+            _ => safe.push(character),
+        }
+    }
+    safe
+}
+
+/// Hyphens before digits as minus signs, which are as wide as the plus and break no line.
+fn true_minus(sentence: &str) -> String {
+    let mut text = String::with_capacity(sentence.len());
+    let mut characters = sentence.chars().peekable();
+    while let Some(character) = characters.next() {
+        let number = characters.peek().is_some_and(char::is_ascii_digit);
+        let begins = text.ends_with([' ', '(']);
+        text.push(if character == '-' && number && begins {
+            '−'
+        } else {
+            character
+        });
+    }
+    text
+}
+
+fn escape_html(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minus_signs_are_only_where_numbers_are() {
+        let sentence = "CI -0.1 to 2 (-3) of x-9, y - 1";
+        assert_eq!(true_minus(sentence), "CI −0.1 to 2 (−3) of x-9, y - 1");
+    }
+
+    #[test]
+    fn the_bundle_cannot_end_its_element() {
+        assert!(!SCRIPT.to_ascii_lowercase().contains("</script"));
+        assert!(!SCRIPT.contains("<!--"));
+        assert!(!STYLE.to_ascii_lowercase().contains("</style"));
+        assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
+    }
+}

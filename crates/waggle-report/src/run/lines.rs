@@ -1,0 +1,85 @@
+//! An append-only file of JSON values, one a line, that a kill or a full disk cannot corrupt.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::RunError;
+
+/// Writer of a `.jsonl` file: one complete line per `write` call, visible to readers at once.
+///
+/// Nothing is synced to the disk per line: the measured server shares the disk, and a sync would
+/// be a cost that the run itself causes.
+#[derive(Debug)]
+pub struct JsonLines {
+    path: PathBuf,
+    file: File,
+    buffer: Vec<u8>,
+    /// Bytes of complete lines; a half-written line beyond it is cut off.
+    length: u64,
+    /// A half-written line could not be cut off; the next line must begin on a line of its own.
+    torn: bool,
+}
+
+impl JsonLines {
+    /// Creates the file, which must not exist.
+    pub(crate) fn create(path: &Path) -> Result<Self, RunError> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|source| RunError::new("create", path, true, source))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            file,
+            buffer: Vec::with_capacity(1024),
+            length: 0,
+            torn: false,
+        })
+    }
+
+    /// Appends one value as one line.
+    ///
+    /// # Errors
+    /// When the value cannot be serialised, the file system is full, or the file was removed.
+    pub fn append(&mut self, value: &impl Serialize) -> Result<(), RunError> {
+        self.buffer.clear();
+        if self.torn {
+            self.buffer.push(b'\n');
+        }
+        serde_json::to_writer(&mut self.buffer, value)
+            .map_err(|error| self.error(io::Error::other(error)))?;
+        self.buffer.push(b'\n');
+        self.write_line().map_err(|error| self.error(error))
+    }
+
+    fn write_line(&mut self) -> io::Result<()> {
+        // Writing to a removed file succeeds and keeps nothing, so ask first.
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::from_raw_os_error(libc::ENOENT));
+        }
+        match self.file.write_all(&self.buffer) {
+            Ok(()) => {
+                self.length += self.buffer.len() as u64;
+                self.torn = false;
+                Ok(())
+            }
+            Err(error) => {
+                self.torn = self.file.set_len(self.length).is_err();
+                Err(error)
+            }
+        }
+    }
+
+    fn error(&self, source: io::Error) -> RunError {
+        RunError::new("append to", &self.path, true, source)
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,36 @@
+//! The run directory: what one measuring run leaves behind, written so that a kill loses nothing.
+//!
+//! `ROOT/<UTC time>-<verb>-<name>/` holds `run.json` (versioned facts, written first and replaced
+//! atomically), `samples.jsonl` (append-only, one JSON value a line), `histograms/NAME.hdr`
+//! (HdrHistogram V2) and whatever files the verb adds.
+//!
+//! Neighbours: verbs write through [`RunDir`], `report` and later `serve` read through [`Run`].
+//! Invariant: at every instant the directory is readable by [`Run::open`]; a write that fails
+//! leaves everything before it as it was.
+
+mod directory;
+mod error;
+mod facts;
+mod lines;
+mod reader;
+mod redact;
+
+pub use directory::RunDir;
+pub use error::{ReadError, RunError};
+pub use facts::{FORMAT_VERSION, Outcome, RunFacts, ServerFacts};
+pub use lines::JsonLines;
+pub use reader::{Lines, Run};
+pub use redact::{redact_argv, shell_line};
+
+/// File name of the versioned facts of a run.
+pub const RUN_FILE: &str = "run.json";
+/// File name of the append-only samples of a run.
+pub const SAMPLES_FILE: &str = "samples.jsonl";
+/// File name of the lab's report document ([`crate::lab::LabReport`]).
+pub const LAB_FILE: &str = "lab.json";
+/// File name of a verb's final result, the same document that `--json` prints.
+pub const RESULT_FILE: &str = "result.json";
+/// File name of the HTML page made of a run.
+pub const PAGE_FILE: &str = "report.html";
+/// Folder of the HdrHistogram V2 files of a run.
+pub const HISTOGRAM_FOLDER: &str = "histograms";

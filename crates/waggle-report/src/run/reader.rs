@@ -1,0 +1,237 @@
+//! The reading side of a run directory. Its bytes are foreign: they are bounded, and never panic.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    FORMAT_VERSION, HISTOGRAM_FOLDER, LAB_FILE, RESULT_FILE, RUN_FILE, ReadError, RunFacts,
+    SAMPLES_FILE,
+};
+use crate::lab::LabReport;
+
+/// Longest JSON document or line that is read; more is damage, not data.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// A run directory being read. It may still be running, or have been killed.
+#[derive(Debug)]
+pub struct Run {
+    path: PathBuf,
+    facts: RunFacts,
+}
+
+/// The values of a JSON-lines file, and what could not be read of it.
+#[derive(Debug, Default, PartialEq)]
+pub struct Lines {
+    /// The values, in the order written.
+    pub values: Vec<Value>,
+    /// Complete lines that are not JSON.
+    pub damaged: u64,
+    /// The last line has no end: the writer was stopped in the middle of it. It is not in `values`
+    /// and not counted as damaged.
+    pub half_written: bool,
+}
+
+impl Run {
+    /// Opens a run directory (or the `run.json` in it).
+    ///
+    /// # Errors
+    /// When there is no run, `run.json` is damaged, or its format is newer than this build reads.
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        let path = match path.file_name() {
+            Some(name) if name == RUN_FILE => path.parent().unwrap_or(Path::new("")),
+            _ => path,
+        };
+        let file = path.join(RUN_FILE);
+        match fs::metadata(&file) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_dir() => {
+                let runs_inside = runs_inside(path);
+                return Err(ReadError::NotARun {
+                    path: path.to_path_buf(),
+                    runs_inside,
+                });
+            }
+            Err(cause) => {
+                return Err(ReadError::Io {
+                    path: path.to_path_buf(),
+                    cause,
+                });
+            }
+        }
+        let value: Value = read_json(&file)?;
+        let found = value
+            .get("format_version")
+            .and_then(Value::as_u64)
+            .unwrap_or(0);
+        let found = u32::try_from(found).unwrap_or(u32::MAX);
+        if found > FORMAT_VERSION {
+            return Err(ReadError::Newer {
+                path: file,
+                found,
+                known: FORMAT_VERSION,
+            });
+        }
+        if found == 0 {
+            let reason = "it has no format_version".to_owned();
+            return Err(ReadError::Damaged { path: file, reason });
+        }
+        let facts = serde_json::from_value(value).map_err(|error| ReadError::Damaged {
+            path: file,
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            facts,
+        })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The facts in `run.json`.
+    pub fn facts(&self) -> &RunFacts {
+        &self.facts
+    }
+
+    /// The samples written so far. A missing file reads as none.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn samples(&self) -> Result<Lines, ReadError> {
+        self.lines(SAMPLES_FILE)
+    }
+
+    /// The values of a JSON-lines file of the run. A missing file reads as none.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn lines(&self, file: &str) -> Result<Lines, ReadError> {
+        let path = self.path.join(file);
+        match File::open(&path) {
+            Ok(file) => {
+                read_lines(BufReader::new(file)).map_err(|cause| ReadError::Io { path, cause })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Lines::default()),
+            Err(cause) => Err(ReadError::Io { path, cause }),
+        }
+    }
+
+    /// The lab's report, when this is a lab run that got as far as writing one.
+    ///
+    /// # Errors
+    /// When `lab.json` is there and cannot be read or understood.
+    pub fn lab(&self) -> Result<Option<LabReport>, ReadError> {
+        self.document(LAB_FILE)
+    }
+
+    /// The verb's final result as JSON, when it wrote one.
+    ///
+    /// # Errors
+    /// When `result.json` is there and cannot be read.
+    pub fn result(&self) -> Result<Option<Value>, ReadError> {
+        self.document(RESULT_FILE)
+    }
+
+    /// Names of the histograms of the run, sorted.
+    pub fn histogram_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.path.join(HISTOGRAM_FOLDER))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|name| Some(name.strip_suffix(".hdr")?.to_owned()))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The HdrHistogram V2 bytes of a histogram, undecoded.
+    ///
+    /// # Errors
+    /// When there is no such histogram or it cannot be read.
+    pub fn histogram(&self, name: &str) -> Result<Vec<u8>, ReadError> {
+        read_bounded(&self.path.join(HISTOGRAM_FOLDER).join(format!("{name}.hdr")))
+    }
+
+    fn document<T: DeserializeOwned>(&self, file: &str) -> Result<Option<T>, ReadError> {
+        let path = self.path.join(file);
+        if path.exists() {
+            read_json(&path).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
+    let damaged = |reason: String| ReadError::Damaged {
+        path: path.to_path_buf(),
+        reason,
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|cause| ReadError::Io {
+            path: path.to_path_buf(),
+            cause,
+        })?;
+    if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
+        return Err(damaged(format!(
+            "it is larger than {DOCUMENT_BYTES_MAX} bytes"
+        )));
+    }
+    Ok(bytes)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
+    serde_json::from_slice(&read_bounded(path)?).map_err(|error| ReadError::Damaged {
+        path: path.to_path_buf(),
+        reason: error.to_string(),
+    })
+}
+
+fn read_lines(mut source: impl BufRead) -> io::Result<Lines> {
+    let mut lines = Lines::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let count = (&mut source)
+            .take(DOCUMENT_BYTES_MAX)
+            .read_until(b'\n', &mut line)?;
+        if count == 0 {
+            return Ok(lines);
+        }
+        if line.pop_if(|byte| *byte == b'\n').is_none() {
+            if count as u64 == DOCUMENT_BYTES_MAX {
+                lines.damaged += 1;
+                source.skip_until(b'\n')?;
+            } else {
+                lines.half_written = true;
+            }
+            continue;
+        }
+        match serde_json::from_slice(&line) {
+            Ok(value) => lines.values.push(value),
+            Err(_) => lines.damaged += 1,
+        }
+    }
+}
+
+fn runs_inside(path: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().join(RUN_FILE).is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    // Names begin with the time, so the order of names is the order of starts.
+    names.sort_by(|left, right| right.cmp(left));
+    names.truncate(5);
+    names
+}

@@ -1,0 +1,363 @@
+//! Which servers run on this machine, in whatever container or chroot.
+//!
+//! Asks `/proc` and, for what a program is, [`crate::binary`] through `/proc/PID/exe`, which opens
+//! the very file that runs even when it was deleted by an upgrade or lies in another mount
+//! namespace. Invariant: a process is called a server only after its program file has shown the
+//! marks of one; a name alone is never enough.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::Flavour;
+use crate::binary::{self, NotAServerBinary, ServerBinary};
+
+/// A running server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServerProcess {
+    /// Process id, as this process sees it.
+    pub pid: u32,
+    /// The program as the kernel names it; to open it, use [`exe_file`](Self::exe_file).
+    pub exe: PathBuf,
+    /// The program file was removed or replaced since the server started (an upgrade).
+    pub exe_deleted: bool,
+    /// The family of the server.
+    pub flavour: Flavour,
+    /// Its version: what the running server calls itself (`10.11.19-MariaDB-0+deb12u1`) if its
+    /// memory may be read, else what the program file says (`10.11.19-MariaDB`).
+    pub version: Option<String>,
+    /// GNU build id in lower-case hex.
+    pub build_id: Option<String>,
+    /// Its root directory if it is not `/` (a chroot or a container).
+    pub root: Option<PathBuf>,
+    /// It lives in another mount namespace than this process (a container or a sandbox).
+    pub foreign_mounts: bool,
+    /// Device number of the program file.
+    pub exe_dev: u64,
+    /// Inode number of the program file: servers with equal device and inode share probes.
+    pub exe_inode: u64,
+}
+
+impl ServerProcess {
+    /// A path that opens the very program file that runs, also when it was deleted or lies in
+    /// another mount namespace: `/proc/PID/exe`.
+    pub fn exe_file(&self) -> PathBuf {
+        proc_path(self.pid, "exe")
+    }
+}
+
+/// Why a process id does not name a server that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAServer {
+    /// There is no such process.
+    #[error("there is no process {0}")]
+    NoSuchProcess(u32),
+    /// The process is something else.
+    #[error("process {pid} is {name}, not a MySQL or MariaDB server")]
+    OtherProgram {
+        /// The process id asked for.
+        pid: u32,
+        /// What it is: its program, or its name in brackets if it has none.
+        name: String,
+    },
+    /// The id is that of a thread.
+    #[error("{tid} is a thread of process {pid}, not a process; use {pid}")]
+    Thread {
+        /// The id asked for.
+        tid: u32,
+        /// The process it belongs to.
+        pid: u32,
+    },
+    /// The process may not be looked at.
+    #[error("process {pid} ({name}) may not be inspected: permission denied; run as root")]
+    PermissionDenied {
+        /// The process id asked for.
+        pid: u32,
+        /// What it calls itself.
+        name: String,
+    },
+    /// Something else failed while looking.
+    #[error("process {pid} cannot be inspected: {cause}")]
+    Io {
+        /// The process id asked for.
+        pid: u32,
+        /// The failure.
+        cause: io::Error,
+    },
+}
+
+/// What is known of a program file, by device and inode, while one question is answered.
+type Known = HashMap<(u64, u64), Option<ServerBinary>>;
+
+/// Every server that runs on this machine and may be looked at, in the order of process ids.
+///
+/// Only processes whose program or first argument is named like a server are opened.
+pub fn find_servers() -> Vec<ServerProcess> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let mut known = Known::new();
+    let mut pids: Vec<u32> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    pids.into_iter()
+        .filter(|&pid| is_named_like_a_server(pid))
+        .filter_map(|pid| look_at(pid, &mut known).ok())
+        .collect()
+}
+
+/// The server with this process id.
+///
+/// # Errors
+/// [`NotAServer`] says what the process is instead, or why it could not be looked at.
+pub fn from_pid(pid: u32) -> Result<ServerProcess, NotAServer> {
+    let status = match fs::read_to_string(proc_path(pid, "status")) {
+        Ok(status) => status,
+        Err(error) if is_gone(&error) => return Err(NotAServer::NoSuchProcess(pid)),
+        Err(cause) => return Err(NotAServer::Io { pid, cause }),
+    };
+    let field = |name: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+            .unwrap_or_default()
+    };
+    // /proc/TID exists for every thread, although it is not listed.
+    match field("Tgid:").parse() {
+        Ok(group) if group != pid => {
+            return Err(NotAServer::Thread {
+                tid: pid,
+                pid: group,
+            });
+        }
+        _ => {}
+    }
+    if field("State:").starts_with('Z') {
+        return Err(NotAServer::NoSuchProcess(pid));
+    }
+    look_at(pid, &mut Known::new())
+}
+
+/// Program names of servers: `mysqld`, `mariadbd` and builds such as `mysqld-debug`. The wrapper
+/// scripts `mysqld_safe` and `mysqld_multi` are not servers.
+fn is_server_name(path: &Path) -> bool {
+    let Some(name) = path.file_name() else {
+        return false;
+    };
+    ["mysqld", "mariadbd"].iter().any(|known| {
+        let rest = name.as_bytes().strip_prefix(known.as_bytes());
+        rest.is_some_and(|rest| {
+            rest.first()
+                .is_none_or(|byte| matches!(byte, b'-' | b'.' | b' '))
+        })
+    })
+}
+
+fn is_named_like_a_server(pid: u32) -> bool {
+    let exe = fs::read_link(proc_path(pid, "exe")).unwrap_or_default();
+    // The first argument covers a server under a loader or with a renamed program.
+    let argv0 = fs::read(proc_path(pid, "cmdline")).unwrap_or_default();
+    let argv0 = argv0.split(|&byte| byte == 0).next().unwrap_or_default();
+    is_server_name(&exe) || is_server_name(Path::new(OsStr::from_bytes(argv0)))
+}
+
+fn look_at(pid: u32, known: &mut Known) -> Result<ServerProcess, NotAServer> {
+    let failed = |error: io::Error| match error.kind() {
+        _ if is_gone(&error) && !proc_path(pid, "comm").exists() => NotAServer::NoSuchProcess(pid),
+        // A kernel thread has no program.
+        _ if is_gone(&error) => NotAServer::OtherProgram {
+            pid,
+            name: process_name(pid),
+        },
+        io::ErrorKind::PermissionDenied if seems_a_server(pid) => NotAServer::PermissionDenied {
+            pid,
+            name: process_name(pid),
+        },
+        io::ErrorKind::PermissionDenied => NotAServer::OtherProgram {
+            pid,
+            name: process_name(pid),
+        },
+        _ => NotAServer::Io { pid, cause: error },
+    };
+    let link = fs::read_link(proc_path(pid, "exe")).map_err(failed)?;
+    let facts = fs::metadata(proc_path(pid, "exe")).map_err(failed)?;
+    let (exe, exe_deleted) = without_deleted_mark(link);
+    let key = (facts.dev(), facts.ino());
+    let binary = match known.get(&key) {
+        Some(binary) => binary.clone(),
+        None => match binary::inspect(&proc_path(pid, "exe")) {
+            Ok(binary) => known.entry(key).or_insert(Some(binary)).clone(),
+            Err(NotAServerBinary::Io(error)) => return Err(failed(error)),
+            Err(_) => known.entry(key).or_insert(None).clone(),
+        },
+    };
+    let Some(binary) = binary else {
+        return Err(NotAServer::OtherProgram {
+            pid,
+            name: exe.display().to_string(),
+        });
+    };
+    let root = fs::read_link(proc_path(pid, "root"))
+        .ok()
+        .filter(|root| root != Path::new("/"));
+    Ok(ServerProcess {
+        pid,
+        exe,
+        exe_deleted,
+        flavour: binary.flavour,
+        version: version_in_memory(pid, facts.ino()).or(binary.version),
+        build_id: binary.build_id,
+        root,
+        foreign_mounts: mount_namespace(pid) != mount_namespace(std::process::id()),
+        exe_dev: key.0,
+        exe_inode: key.1,
+    })
+}
+
+/// The kernel marks the link of a program that is no longer in its directory.
+fn without_deleted_mark(link: PathBuf) -> (PathBuf, bool) {
+    let bytes = link.into_os_string().into_vec();
+    match bytes.strip_suffix(b" (deleted)") {
+        Some(rest) => (PathBuf::from(OsStr::from_bytes(rest)), true),
+        None => (PathBuf::from(OsStr::from_bytes(&bytes)), false),
+    }
+}
+
+/// Whether a process that may not be opened calls itself a server.
+fn seems_a_server(pid: u32) -> bool {
+    is_named_like_a_server(pid) || is_server_name(Path::new(comm(pid).trim()))
+}
+
+fn comm(pid: u32) -> String {
+    fs::read_to_string(proc_path(pid, "comm")).unwrap_or_default()
+}
+
+/// What to call a process in a message: its program, else its kernel name in brackets.
+fn process_name(pid: u32) -> String {
+    match fs::read_link(proc_path(pid, "exe")) {
+        Ok(exe) => exe.display().to_string(),
+        Err(_) => format!("[{}]", comm(pid).trim()),
+    }
+}
+
+/// What the running server calls itself: its exported variable `server_version`.
+fn version_in_memory(pid: u32, exe_inode: u64) -> Option<String> {
+    let (address, linked_base) = binary::version_variable(&proc_path(pid, "exe"))?;
+    let base = mapping_base(&fs::read_to_string(proc_path(pid, "maps")).ok()?, exe_inode)?;
+    let memory = File::open(proc_path(pid, "mem")).ok()?;
+    let mut bytes = [0u8; 60];
+    memory
+        .read_exact_at(
+            &mut bytes,
+            address.checked_sub(linked_base)?.checked_add(base)?,
+        )
+        .ok()?;
+    let text = bytes.split(|&byte| byte == 0).next()?;
+    // The text is read from another process, so it is believed only if it looks like a version.
+    std::str::from_utf8(text)
+        .ok()
+        .filter(|text| binary::is_version(text))
+        .map(str::to_owned)
+}
+
+/// Where the first page of the file with this inode is mapped, by the text of /proc/PID/maps.
+fn mapping_base(maps: &str, inode: u64) -> Option<u64> {
+    maps.lines().find_map(|line| {
+        // start-end permissions offset device inode path
+        let mut fields = line.split_ascii_whitespace();
+        let (start, _) = fields.next()?.split_once('-')?;
+        let offset = u64::from_str_radix(fields.nth(1)?, 16).ok()?;
+        let mapped: u64 = fields.nth(1)?.parse().ok()?;
+        (mapped == inode && offset == 0).then(|| u64::from_str_radix(start, 16).ok())?
+    })
+}
+
+fn mount_namespace(pid: u32) -> Option<PathBuf> {
+    fs::read_link(proc_path(pid, "ns/mnt")).ok()
+}
+
+fn proc_path(pid: u32, leaf: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{leaf}"))
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_servers() {
+        for server in [
+            "/usr/sbin/mysqld",
+            "mariadbd",
+            "/opt/mysqld-debug",
+            "mysqld.real",
+        ] {
+            assert!(is_server_name(Path::new(server)), "{server}");
+        }
+        for other in [
+            "/usr/bin/mysqld_safe",
+            "mysqldump",
+            "mysql",
+            "mariadb",
+            "/",
+            "",
+        ] {
+            assert!(!is_server_name(Path::new(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_mark_of_a_deleted_program() {
+        let (path, deleted) = without_deleted_mark("/usr/sbin/mysqld (deleted)".into());
+        assert_eq!((path.to_str(), deleted), (Some("/usr/sbin/mysqld"), true));
+        assert!(!without_deleted_mark("/usr/sbin/mysqld".into()).1);
+    }
+
+    #[test]
+    fn first_mapping_of_the_program() {
+        let maps = "55d0-55e0 rw-p 00001000 fe:00 7 /usr/sbin/mysqld\n\
+                    7f00aa000000-7f00ab000000 r--p 00000000 fe:00 7 /usr/sbin/mysqld\n\
+                    7f10aa000000-7f10ab000000 r--p 00000000 fe:00 9 /lib/libc.so.6\n";
+        assert_eq!(mapping_base(maps, 7), Some(0x7f00_aa00_0000));
+        assert_eq!(mapping_base(maps, 8), None);
+        assert_eq!(mapping_base("garbage\n\n- - -", 8), None);
+    }
+
+    #[test]
+    fn processes_that_are_no_server() {
+        assert!(matches!(
+            from_pid(4_194_305),
+            Err(NotAServer::NoSuchProcess(4_194_305))
+        ));
+        let own = std::process::id();
+        let error = from_pid(own).unwrap_err();
+        assert!(matches!(&error, NotAServer::OtherProgram { name, .. } if name.contains("waggle")));
+        let message = error.to_string();
+        assert!(
+            message.ends_with("not a MySQL or MariaDB server"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_thread_is_no_process() {
+        let own = std::process::id();
+        let error = std::thread::spawn(|| {
+            // SAFETY: gettid has no arguments and cannot fail.
+            from_pid(unsafe { libc::gettid() } as u32)
+        });
+        assert!(matches!(error.join().unwrap(), Err(NotAServer::Thread { pid, .. }) if pid == own));
+    }
+}

@@ -1,0 +1,502 @@
+//! Throw-away MySQL and MariaDB servers: fast to start, gone with the process that started them.
+//!
+//! [`Sandbox::start`] copies a data directory that was made once per server build (`template`,
+//! `copy`), runs the server under a guardian process (`guardian`, `child`) in a directory of its
+//! own (`rundir`) with settings that keep it there (`settings`), waits until it answers (`ready`)
+//! and publishes it (`registry`).
+//!
+//! Invariant: whatever happens to this process or to the server, no process, mount or directory of
+//! a throw-away server is left; only the log of one that failed is, and the error names it.
+
+mod child;
+mod copy;
+mod error;
+mod guardian;
+mod log;
+mod port;
+mod ready;
+pub mod registry;
+mod rundir;
+mod settings;
+mod template;
+
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use waggle_wire::{Dsn, Endpoint};
+
+use crate::Flavour;
+use crate::install::{self, InstalledServer};
+use guardian::{Command, Guardian, Launch, RootPlan};
+use port::Port;
+use registry::ServerEntry;
+use rundir::{RunDir, default_parent};
+
+pub use error::SandboxError;
+pub use guardian::ServerExit;
+
+/// How long a server may take until it answers.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a server may take to shut down before it is killed.
+pub const STOP_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What throw-away server to start.
+#[derive(Debug, Clone)]
+pub struct SandboxSpec {
+    /// The family of server.
+    pub flavour: Flavour,
+    /// Server settings, `name` without leading dashes and `value`; later ones win.
+    pub settings: Vec<(String, String)>,
+    /// Its name in `waggle server list`; `None`: one is made up.
+    pub name: Option<String>,
+    /// Where to make its directory; `None`: `/tmp`, or `/var/tmp` if that is in memory.
+    pub dir: Option<PathBuf>,
+}
+
+impl SandboxSpec {
+    /// A server with default settings and a name that is made up.
+    pub fn new(flavour: Flavour) -> Self {
+        Self {
+            flavour,
+            settings: Vec::new(),
+            name: None,
+            dir: None,
+        }
+    }
+
+    /// Adds one server setting.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// A throw-away server that answers.
+///
+/// Dropping it kills the server and removes its directory. So does the end of this process, in
+/// whatever way it comes.
+#[derive(Debug)]
+pub struct Sandbox {
+    server: InstalledServer,
+    settings: Vec<(String, String)>,
+    entry: ServerEntry,
+    parent: PathBuf,
+    // The order matters: the guardian goes first, then what it left of the directory.
+    guardian: Option<Guardian>,
+    run: Option<RunDir>,
+}
+
+impl Sandbox {
+    /// Starts a server and returns when it has answered a statement.
+    ///
+    /// The first start of a server build makes its data directory template, which takes seconds.
+    ///
+    /// # Errors
+    /// [`SandboxError`]; [`SandboxError::is_unusable`] tells whether the request was at fault.
+    pub fn start(spec: &SandboxSpec) -> Result<Self, SandboxError> {
+        let name = match &spec.name {
+            Some(name) => name.clone(),
+            None => format!("{}-{}", spec.flavour.name(), rundir::random_word(5)),
+        };
+        check_name(&name)?;
+        settings::check(&spec.settings)?;
+        let server = install::find(spec.flavour).map_err(|remedy| SandboxError::NotInstalled {
+            flavour: spec.flavour,
+            remedy,
+        })?;
+        if let Some(root) = server
+            .root
+            .as_ref()
+            .filter(|_| settings::run_as().is_none())
+        {
+            return Err(SandboxError::NeedsRoot { root: root.clone() });
+        }
+        let parent = match &spec.dir {
+            Some(dir) => std::path::absolute(dir)
+                .map_err(SandboxError::io(format!("cannot use {}", dir.display())))?,
+            None => default_parent(),
+        };
+        rundir::sweep(&[&parent, Path::new("/tmp"), Path::new("/var/tmp")]);
+        if registry::find(&name).is_some() {
+            return Err(SandboxError::NameTaken { name });
+        }
+        let template = template::ensure(&server, &settings::at_creation(&spec.settings))?;
+        let run = RunDir::create(&parent, &name)?;
+        let datadir = run.path().join("data");
+        copy::copy_tree(&template, &datadir, &template::NOT_COPIED).map_err(SandboxError::io(
+            format!(
+                "cannot copy {} to {}",
+                template.display(),
+                datadir.display()
+            ),
+        ))?;
+        let port = Port::reserve(settings::port(&spec.settings))?;
+        let mut sandbox = Self {
+            entry: first_entry(&name, spec, run.path(), port.number),
+            server,
+            settings: spec.settings.clone(),
+            parent,
+            guardian: None,
+            run: Some(run),
+        };
+        let settings = sandbox.settings.clone();
+        sandbox.launch(&settings, port)?;
+        Ok(sandbox)
+    }
+
+    /// Stops the server and starts it again on the same data, port and socket, with the settings
+    /// it was first started with and then these.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start) and [`stop`](Self::stop). The server is down afterwards; another
+    /// restart may bring it up.
+    pub fn restart(&mut self, settings: &[(String, String)]) -> Result<(), SandboxError> {
+        let all: Vec<_> = self.settings.iter().chain(settings).cloned().collect();
+        settings::check(&all)?;
+        if let Some(mut guardian) = self.guardian.take() {
+            let ended = guardian.terminate(STOP_PATIENCE);
+            guardian.command(Command::Leave);
+            guardian.finish();
+            self.judge_end(ended)?;
+        }
+        let port = Port::reserve(Some(self.entry.port))?;
+        self.launch(&all, port)
+    }
+
+    /// How to connect, as root without a password, with the empty schema `sbtest`: over TCP, or
+    /// over the socket if `skip_networking` was set.
+    pub fn dsn(&self) -> Dsn {
+        if settings::is_off_network(&self.settings) {
+            return self.dsn_socket();
+        }
+        let host = Ipv4Addr::LOCALHOST.to_string();
+        root_dsn(Endpoint::Tcp {
+            host,
+            port: self.entry.port,
+        })
+    }
+
+    /// The same over the Unix socket, which costs both ends less than TCP.
+    pub fn dsn_socket(&self) -> Dsn {
+        root_dsn(Endpoint::Socket(self.entry.socket.clone()))
+    }
+
+    /// All that is known of the server, as others see it in the registry.
+    pub fn entry(&self) -> &ServerEntry {
+        &self.entry
+    }
+
+    /// Process id of the server; another one after a restart.
+    pub fn pid(&self) -> u32 {
+        self.entry.pid
+    }
+
+    /// Its name in `waggle server list`.
+    pub fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// Its family.
+    pub fn flavour(&self) -> Flavour {
+        self.entry.flavour
+    }
+
+    /// What it calls itself, such as `9.7.4-2` or `10.11.19-MariaDB-0+deb12u1`.
+    pub fn version(&self) -> &str {
+        &self.entry.version
+    }
+
+    /// Its Unix socket.
+    pub fn socket(&self) -> &Path {
+        &self.entry.socket
+    }
+
+    /// Its TCP port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.entry.port
+    }
+
+    /// Its data directory, as seen from outside.
+    pub fn datadir(&self) -> &Path {
+        &self.entry.datadir
+    }
+
+    /// Its error log.
+    pub fn log(&self) -> &Path {
+        &self.entry.log
+    }
+
+    /// The program it runs.
+    pub fn program(&self) -> &InstalledServer {
+        &self.server
+    }
+
+    /// What the server calls a file that lies in the directory its own directory was made in
+    /// (`/tmp`, if nothing else was said), for LOAD DATA and the like. `None`: it cannot see it.
+    pub fn path_in_server(&self, path: &Path) -> Option<PathBuf> {
+        match RootPlan::of(&self.server, &self.parent) {
+            Some(root) => path.starts_with(&self.parent).then(|| root.inside(path)),
+            None => Some(path.to_owned()),
+        }
+    }
+
+    /// Settings that the server changed rather than refuse, in its own words.
+    pub fn settings_adjusted(&self) -> Vec<String> {
+        log::adjusted_settings(&self.entry.log, 0)
+    }
+
+    /// A descriptor that becomes readable when the server ends; then ask
+    /// [`ended`](Self::ended).
+    pub fn end_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.guardian.as_ref().map(Guardian::as_fd)
+    }
+
+    /// How the server ended, waiting for that at most so long; `None` while it runs.
+    ///
+    /// # Errors
+    /// [`SandboxError::Io`] if its guardian could not be asked.
+    pub fn ended(&mut self, patience: Duration) -> Result<Option<ServerExit>, SandboxError> {
+        let Some(guardian) = &mut self.guardian else {
+            return Ok(Some(ServerExit::WithGuardian));
+        };
+        guardian
+            .exit_until(Instant::now() + patience)
+            .map_err(SandboxError::io("cannot ask the guardian process"))
+    }
+
+    /// Stops the server in an orderly way, by force after [`STOP_PATIENCE`], and removes its
+    /// directory.
+    ///
+    /// # Errors
+    /// [`SandboxError::Killed`] if force was needed, [`SandboxError::Died`] if it failed, before
+    /// or while shutting down. The server and its directory are gone even so.
+    pub fn stop(mut self) -> Result<(), SandboxError> {
+        let Some(mut guardian) = self.guardian.take() else {
+            return Ok(());
+        };
+        let ended = guardian.terminate(STOP_PATIENCE);
+        let judged = self.judge_end(ended);
+        guardian.finish();
+        judged
+    }
+
+    /// Lets the server live on after this process, until `waggle server down` or its own end.
+    ///
+    /// # Errors
+    /// [`SandboxError::Io`] if it cannot be published as such; it is stopped then.
+    pub fn detach(mut self) -> Result<ServerEntry, SandboxError> {
+        self.entry.owner_pid = None;
+        self.announce()?;
+        if let Some(guardian) = self.guardian.take() {
+            guardian.detach();
+        }
+        if let Some(run) = self.run.take() {
+            run.release();
+        }
+        Ok(self.entry.clone())
+    }
+
+    /// Starts the server process in the directory that is there, and waits until it answers.
+    fn launch(&mut self, settings: &[(String, String)], port: Port) -> Result<(), SandboxError> {
+        let io = |doing: &str| SandboxError::io(doing.to_owned());
+        let Some(run) = &self.run else {
+            return Err(self.gone());
+        };
+        let dir = run.path().to_owned();
+        let root = RootPlan::of(&self.server, &self.parent);
+        let inside = |leaf: &str| match &root {
+            Some(root) => root.inside(&dir.join(leaf)),
+            None => dir.join(leaf),
+        };
+        let socket = inside("mysqld.sock");
+        let args = settings::arguments(
+            self.entry.flavour,
+            settings,
+            &settings::Places {
+                datadir: &inside("data"),
+                tmpdir: &inside("tmp"),
+                socket: &socket,
+                pid_file: &inside("mysqld.pid"),
+                port: port.number,
+            },
+        );
+        let log = run.open_log().map_err(io("cannot open the server's log"))?;
+        let log_from = log.metadata().map_or(0, |facts| facts.len());
+        let watch = ready::Watch::new(&dir).map_err(io("cannot watch the server's directory"))?;
+        let mut guardian = guardian::spawn(&Launch {
+            program: self.server.exe_inside(),
+            args,
+            root,
+            log: &log,
+            lock: run.lock(),
+            // The lock goes last: a removal that is cut short is finished by the next sweep.
+            remove: vec![dir.join("data"), dir.join("tmp"), dir.clone()],
+            announcement: Some(registry::entry_path(&self.entry.name)),
+            log_kept: Some((self.entry.log.clone(), self.log_kept())),
+        })
+        .map_err(io("cannot run the server"))?;
+        let outcome = ready::wait(
+            &watch,
+            &mut guardian,
+            (&self.entry.log, log_from),
+            &socket.display().to_string(),
+            &self.dsn_socket(),
+            Instant::now() + START_PATIENCE,
+        )
+        .map_err(io("cannot run the server"))?;
+        self.judge_start(outcome, guardian, log_from)
+    }
+
+    fn judge_start(
+        &mut self,
+        outcome: ready::Outcome,
+        guardian: Guardian,
+        log_from: u64,
+    ) -> Result<(), SandboxError> {
+        let (flavour, log) = (self.entry.flavour, self.log_kept());
+        let message = |what: &Self| log::failure(&what.entry.log, log_from);
+        match outcome {
+            ready::Outcome::Answers(version) => {
+                self.entry.version = version;
+                self.entry.pid = guardian.server_pid();
+                self.entry.guardian_pid = guardian.pid();
+                self.entry.started_unix_s = SystemTime::now()
+                    .duration_since(SystemTime::UNIX_EPOCH)
+                    .map_or(0, |since| since.as_secs());
+                self.guardian = Some(guardian);
+                self.announce()
+            }
+            ready::Outcome::Ended(exit) => {
+                let message = message(self);
+                self.keep_log();
+                guardian.finish();
+                Err(SandboxError::Refused {
+                    flavour,
+                    exit,
+                    message,
+                    log,
+                })
+            }
+            ready::Outcome::TooLate(failure) => {
+                let message = failure.unwrap_or_else(|| message(self));
+                self.keep_log();
+                guardian.finish();
+                let seconds = START_PATIENCE.as_secs();
+                Err(SandboxError::NotReady {
+                    flavour,
+                    seconds,
+                    message,
+                    log,
+                })
+            }
+        }
+    }
+
+    /// Turns the end of a server that was asked to end into a result.
+    fn judge_end(&self, ended: std::io::Result<(ServerExit, bool)>) -> Result<(), SandboxError> {
+        let name = self.entry.name.clone();
+        match ended.map_err(SandboxError::io(format!("cannot stop server {name:?}")))? {
+            (ServerExit::Code(0), _) => Ok(()),
+            (_, true) => Err(SandboxError::Killed {
+                name,
+                seconds: STOP_PATIENCE.as_secs(),
+            }),
+            (exit, false) => {
+                let message = log::failure(&self.entry.log, 0);
+                self.keep_log();
+                let (flavour, log) = (self.entry.flavour, self.log_kept());
+                Err(SandboxError::Died {
+                    flavour,
+                    name,
+                    exit,
+                    message,
+                    log,
+                })
+            }
+        }
+    }
+
+    fn announce(&self) -> Result<(), SandboxError> {
+        let path = registry::entry_path(&self.entry.name);
+        registry::announce(&self.entry)
+            .map_err(SandboxError::io(format!("cannot write {}", path.display())))
+    }
+
+    fn gone(&self) -> SandboxError {
+        SandboxError::NoSuchName {
+            name: self.entry.name.clone(),
+        }
+    }
+
+    /// Where the log of a server that failed goes.
+    fn log_kept(&self) -> PathBuf {
+        self.parent
+            .join(format!("waggle-{}.error.log", self.entry.name))
+    }
+
+    fn keep_log(&self) {
+        // The guardian may have done it already.
+        let _ = std::fs::rename(&self.entry.log, self.log_kept());
+    }
+}
+
+/// A name is a file name and a word in a shell.
+fn check_name(name: &str) -> Result<(), SandboxError> {
+    let bad = |why| {
+        Err(SandboxError::BadName {
+            name: name.to_owned(),
+            why,
+        })
+    };
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    match name.as_bytes() {
+        [] => bad("it is empty"),
+        bytes if bytes.len() > 32 => bad("it is longer than 32 characters"),
+        bytes if !bytes.iter().copied().all(allowed) => {
+            bad("only letters, digits, `-`, `_` and `.` are allowed")
+        }
+        [first, ..] if !first.is_ascii_alphanumeric() => {
+            bad("it has to begin with a letter or a digit")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn first_entry(name: &str, spec: &SandboxSpec, dir: &Path, port: u16) -> ServerEntry {
+    let socket = dir.join("mysqld.sock");
+    let dsn_socket = root_dsn(Endpoint::Socket(socket.clone())).to_string();
+    let host = Ipv4Addr::LOCALHOST.to_string();
+    let dsn = match settings::is_off_network(&spec.settings) {
+        true => dsn_socket.clone(),
+        false => root_dsn(Endpoint::Tcp { host, port }).to_string(),
+    };
+    ServerEntry {
+        name: name.to_owned(),
+        flavour: spec.flavour,
+        version: String::new(),
+        pid: 0,
+        guardian_pid: 0,
+        owner_pid: Some(std::process::id()),
+        dsn,
+        dsn_socket,
+        port,
+        socket,
+        dir: dir.to_owned(),
+        datadir: dir.join("data"),
+        log: dir.join("error.log"),
+        started_unix_s: 0,
+    }
+}
+
+fn root_dsn(endpoint: Endpoint) -> Dsn {
+    Dsn {
+        endpoint,
+        user: "root".into(),
+        password: None,
+        database: Some("sbtest".into()),
+    }
+}

@@ -1,0 +1,20 @@
+//! Where to attach in a server binary, and where in its memory a statement's facts stand.
+//!
+//! Neighbours: `waggle-server` says which binary a process runs; `waggle-probes` attaches what is
+//! found here. Works on stripped stock binaries: the exported functions are decoded, nothing is
+//! executed and nothing is guessed. What cannot be found is reported with its reason.
+//!
+//! Invariant: a site is only ever an instruction boundary reached by decoding from the start of
+//! an exported function, and its bytes are handed out with it, so that the attacher can compare
+//! them with what is mapped.
+
+pub mod elf;
+pub mod known;
+pub mod layout;
+pub mod recipe;
+pub mod site;
+pub mod trace;
+
+pub use elf::{Binary, BuildId, ElfError, Function};
+pub use layout::{Field, FieldName, Location, Source, StatementLayout};
+pub use site::{Register, Site, SiteError, TrapCost};

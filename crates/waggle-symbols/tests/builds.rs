@@ -1,0 +1,52 @@
+//! Holds the decoder against the stock servers installed on this host.
+
+use std::path::{Path, PathBuf};
+
+use waggle_symbols::{Binary, FieldName, Site, StatementLayout, TrapCost, recipe};
+
+/// The stock server binaries that can be found here: MariaDB as installed, MySQL as fetched.
+fn builds() -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from("/usr/sbin/mariadbd")];
+    let home = std::env::var_os("HOME").unwrap_or_default();
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map_or_else(|| Path::new(&home).join(".cache"), PathBuf::from);
+    if let Ok(entries) = std::fs::read_dir(cache.join("waggle/mysql")) {
+        found.extend(entries.flatten().map(|e| e.path().join("usr/sbin/mysqld")));
+    }
+    found.retain(|path| path.exists());
+    found
+}
+
+#[test]
+fn stock_builds_decode_completely_and_agree_with_the_table() {
+    let builds = builds();
+    if builds.is_empty() {
+        let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.contains("mariadb"),
+            "mariadb: required, but no server is installed"
+        );
+        println!("skipped: mariadb: no server binary on this host");
+        return;
+    }
+    for path in builds {
+        let binary = Binary::open(&path, recipe::wanted).unwrap();
+        let decoded = StatementLayout::decode(&binary);
+        let missing: Vec<_> = decoded.missing().collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", path.display());
+        let known = StatementLayout::find(&binary);
+        for name in FieldName::ALL {
+            assert_eq!(
+                decoded.location(name),
+                known.location(name),
+                "{name:?} of {path:?}"
+            );
+        }
+        let function = binary
+            .function_by_prefix("_Z18log_slow_statementP3THD")
+            .unwrap();
+        let site = Site::find(&function, 0).unwrap();
+        assert_eq!(site.trap, TrapCost::Emulated, "{site:?}");
+        assert_eq!(site.register.to_string(), "rdi", "{site:?}");
+    }
+}

@@ -1,0 +1,37 @@
+//! A blocking client for MySQL and MariaDB, made for measuring.
+//!
+//! It answers one question for the crates above: how does a statement get to a server, and how
+//! much came back, at the least cost to the machine that both share. A command is one write;
+//! answers are parsed in place in one buffer per connection; rows are skipped as packets and
+//! built only for the few callers that look at them.
+//!
+//! ```text
+//! Dsn ─► Connection ─┬─ login ─── handshake, auth
+//!                    ├─ result ── reply, rows        each field through a Cursor
+//!                    └─ Channel (packet) ─── Stream (socket)
+//! ```
+//!
+//! Invariants: bytes from a server never make this crate panic or allocate without bound;
+//! passwords never show in `Debug`, `Display` or errors; no TLS, and none pretended.
+
+#![forbid(unsafe_code)]
+
+mod auth;
+mod connection;
+mod cursor;
+mod dsn;
+mod error;
+mod handshake;
+mod login;
+mod packet;
+mod reply;
+mod result;
+mod rows;
+mod stream;
+mod value;
+
+pub use connection::{Connection, Statement, Summary};
+pub use dsn::{Dsn, DsnError, Endpoint, Secret};
+pub use error::Error;
+pub use rows::Row;
+pub use value::Value;

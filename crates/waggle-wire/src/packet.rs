@@ -1,0 +1,437 @@
+//! Packets: the frames that every message travels in, read in place from one buffer.
+//!
+//! A frame is three bytes of length, one of sequence, and the payload; a payload of 16 MiB - 1
+//! bytes or more continues in the next frame. Above sits the handshake and the commands, below
+//! the [`Stream`]. Invariants: a command leaves in one write while it fits one frame; skipping
+//! a packet allocates nothing, whatever its size; memory grows with what the server sent, not
+//! with what it announced (but for one frame), and never past the limit.
+
+use std::io;
+
+use crate::Error;
+use crate::stream::Stream;
+
+/// Payload length at which a packet continues in the next frame.
+pub(crate) const FRAME_BYTES_MAX: usize = 0xff_ffff;
+/// The server's own upper limit of `max_allowed_packet`, with room for a row's other columns.
+const PACKET_BYTES_MAX: usize = (1 << 30) + (1 << 20);
+/// Before the login no honest packet comes near this.
+const LOGIN_PACKET_BYTES_MAX: usize = 1 << 18;
+const HEADER_BYTES: usize = 4;
+const BUFFER_BYTES: usize = 64 << 10;
+/// Buffers that one large value blew up above this are given back at the next command.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
+/// What packets are read from and written to.
+pub(crate) trait Transport {
+    /// Receives at least one byte; the end is an error.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Sends everything.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+impl Transport for Stream {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Stream::receive(self, buffer)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Stream::send(self, bytes)
+    }
+}
+
+/// Both directions of a connection, in packets. It has no `Debug`: its buffers hold what users
+/// send.
+pub(crate) struct Channel<T = Stream> {
+    pub(crate) transport: T,
+    /// Received bytes; those in `start..end` are not consumed yet.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// A packet put together from several frames.
+    joined: Vec<u8>,
+    /// The packet being written, after room for its header.
+    out: Vec<u8>,
+    sequence: u8,
+    packet_bytes_max: usize,
+    in_step: bool,
+}
+
+impl<T: Transport> Channel<T> {
+    pub(crate) fn new(transport: T) -> Channel<T> {
+        Channel {
+            transport,
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            joined: Vec::new(),
+            out: Vec::new(),
+            sequence: 0,
+            packet_bytes_max: LOGIN_PACKET_BYTES_MAX,
+            in_step: true,
+        }
+    }
+
+    /// Lifts the limit on packets to what commands need, and forgets the login's last packet.
+    pub(crate) fn logged_in(&mut self) {
+        self.out.fill(0);
+        self.packet_bytes_max = PACKET_BYTES_MAX;
+    }
+
+    /// False once an error came out of turn: what follows it cannot be told apart.
+    pub(crate) fn is_in_step(&self) -> bool {
+        self.in_step
+    }
+
+    /// Starts a command: a new exchange whose first packet is the returned buffer (append to
+    /// it), sent by [`Channel::send`].
+    pub(crate) fn command(&mut self, command: u8) -> &mut Vec<u8> {
+        self.sequence = 0;
+        if self.buffer.len() > BUFFER_BYTES_KEPT && self.start == self.end {
+            self.buffer = vec![0; BUFFER_BYTES];
+            (self.start, self.end) = (0, 0);
+        }
+        if self.joined.capacity() > BUFFER_BYTES_KEPT {
+            self.joined = Vec::new();
+        }
+        let out = self.answer();
+        out.push(command);
+        out
+    }
+
+    /// Starts the next packet of an exchange.
+    pub(crate) fn answer(&mut self) -> &mut Vec<u8> {
+        self.out.clear();
+        self.out.extend_from_slice(&[0; HEADER_BYTES]);
+        &mut self.out
+    }
+
+    /// Sends the packet that `command` or `answer` started.
+    pub(crate) fn send(&mut self) -> Result<(), Error> {
+        let sent = self.send_frames();
+        if self.out.capacity() > BUFFER_BYTES_KEPT {
+            self.out = Vec::new();
+        }
+        match sent {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.reason_for_closing(&error).unwrap_or(Error::Io(error))),
+        }
+    }
+
+    fn send_frames(&mut self) -> io::Result<()> {
+        // `at` is where a frame's header goes. From the second frame on it overwrites four
+        // payload bytes that have just been sent, so nothing is moved.
+        let mut at = 0;
+        loop {
+            let length = (self.out.len() - at - HEADER_BYTES).min(FRAME_BYTES_MAX);
+            let [a, b, c, _] = (length as u32).to_le_bytes();
+            let end = at + HEADER_BYTES + length;
+            self.out[at..at + HEADER_BYTES].copy_from_slice(&[a, b, c, self.sequence]);
+            self.sequence = self.sequence.wrapping_add(1);
+            self.transport.send(&self.out[at..end])?;
+            if length < FRAME_BYTES_MAX {
+                return Ok(());
+            }
+            at = end - HEADER_BYTES;
+        }
+    }
+
+    /// A server that refuses a command (too large, session killed) may say so and close while
+    /// the command is still on its way; its words are better than "broken pipe".
+    fn reason_for_closing(&mut self, error: &io::Error) -> Option<Error> {
+        self.in_step = false;
+        if !matches!(
+            error.kind(),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+        ) {
+            return None;
+        }
+        let packet = self.packet().ok()?;
+        match packet.first() {
+            Some(0xff) => crate::reply::server_error(packet).ok(),
+            _ => None,
+        }
+    }
+
+    /// The next packet's payload length in its first frame and its first byte, without
+    /// consuming it.
+    pub(crate) fn peek(&mut self) -> Result<(usize, u8), Error> {
+        self.fill(HEADER_BYTES)?;
+        let (length, _) = self.header_here();
+        if length == 0 {
+            return Err(Error::protocol("the server sent an empty packet"));
+        }
+        self.fill(HEADER_BYTES + 1)?;
+        Ok((length, self.buffer[self.start + HEADER_BYTES]))
+    }
+
+    /// The next packet's payload.
+    pub(crate) fn packet(&mut self) -> Result<&[u8], Error> {
+        let length = self.header()?;
+        self.check_size(length)?;
+        if length < FRAME_BYTES_MAX {
+            self.fill(length)?;
+            let start = self.start;
+            self.start += length;
+            return Ok(&self.buffer[start..start + length]);
+        }
+        self.joined.clear();
+        let mut left = length;
+        loop {
+            while left > 0 {
+                self.fill(1)?;
+                let taken = left.min(self.end - self.start);
+                self.joined
+                    .extend_from_slice(&self.buffer[self.start..self.start + taken]);
+                self.start += taken;
+                left -= taken;
+            }
+            if !self.joined.len().is_multiple_of(FRAME_BYTES_MAX) {
+                return Ok(&self.joined);
+            }
+            left = self.header()?;
+            self.check_size(self.joined.len() + left)?;
+            if left == 0 {
+                return Ok(&self.joined);
+            }
+        }
+    }
+
+    /// Consumes the next packet unseen.
+    pub(crate) fn skip(&mut self) -> Result<(), Error> {
+        loop {
+            let length = self.header()?;
+            let mut left = length;
+            while left > self.end - self.start {
+                left -= self.end - self.start;
+                self.start = 0;
+                self.end = 0;
+                self.end = self.transport.receive(&mut self.buffer)?;
+            }
+            self.start += left;
+            if length < FRAME_BYTES_MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    fn check_size(&self, length: usize) -> Result<(), Error> {
+        if length <= self.packet_bytes_max {
+            return Ok(());
+        }
+        Err(Error::protocol(format!(
+            "the server announced a packet of {length} bytes or more; at most {} are taken here",
+            self.packet_bytes_max
+        )))
+    }
+
+    /// Length and sequence of the frame at `start`; four bytes must be there.
+    fn header_here(&self) -> (usize, u8) {
+        let header = &self.buffer[self.start..self.start + HEADER_BYTES];
+        let length = u32::from_le_bytes([header[0], header[1], header[2], 0]);
+        (length as usize, header[3])
+    }
+
+    /// Consumes a frame's header.
+    fn header(&mut self) -> Result<usize, Error> {
+        self.fill(HEADER_BYTES)?;
+        let (length, sequence) = self.header_here();
+        if sequence != self.sequence {
+            self.in_step = false;
+            // A server that ends a session (shutdown, idle, killed) says so out of turn.
+            let is_error = length > 0 && self.peek()?.1 == 0xff;
+            if !is_error {
+                return Err(Error::protocol(format!(
+                    "the server sent packet {sequence} where packet {} was due",
+                    self.sequence
+                )));
+            }
+        }
+        self.sequence = sequence.wrapping_add(1);
+        self.start += HEADER_BYTES;
+        Ok(length)
+    }
+
+    /// Receives until `needed` bytes are there to consume.
+    #[inline]
+    fn fill(&mut self, needed: usize) -> Result<(), Error> {
+        if self.end - self.start >= needed {
+            return Ok(());
+        }
+        self.fill_slowly(needed)
+    }
+
+    fn fill_slowly(&mut self, needed: usize) -> Result<(), Error> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.start + needed > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if needed > self.buffer.len() {
+            self.buffer.resize(needed, 0);
+        }
+        while self.end - self.start < needed {
+            self.end += self.transport.receive(&mut self.buffer[self.end..])?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Bytes that arrive in pieces, and what was sent, by write.
+    #[derive(Debug, Default)]
+    pub(crate) struct Script {
+        pub(crate) incoming: Vec<u8>,
+        pub(crate) at: usize,
+        pub(crate) piece_bytes: usize,
+        pub(crate) writes: Vec<Vec<u8>>,
+    }
+
+    impl Transport for Script {
+        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            assert!(!buffer.is_empty());
+            let left = &self.incoming[self.at..];
+            let length = left.len().min(buffer.len()).min(self.piece_bytes);
+            if length == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            buffer[..length].copy_from_slice(&left[..length]);
+            self.at += length;
+            Ok(length)
+        }
+
+        fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.writes.push(bytes.to_vec());
+            Ok(())
+        }
+    }
+
+    pub(crate) fn reading(incoming: Vec<u8>, piece_bytes: usize) -> Channel<Script> {
+        Channel::new(Script {
+            incoming,
+            piece_bytes,
+            ..Script::default()
+        })
+    }
+
+    /// The payload in frames, as a server would send it.
+    pub(crate) fn framed(payload: &[u8], sequence: &mut u8) -> Vec<u8> {
+        let mut channel = Channel::new(Script::default());
+        channel.sequence = *sequence;
+        channel.answer().extend_from_slice(payload);
+        channel.send().unwrap();
+        *sequence = channel.sequence;
+        channel.transport.writes.concat()
+    }
+
+    #[test]
+    fn a_command_is_one_write() {
+        let mut channel = Channel::new(Script::default());
+        channel.command(3).extend_from_slice(b"SELECT 1");
+        channel.send().unwrap();
+        assert_eq!(channel.transport.writes, [b"\x09\0\0\0\x03SELECT 1"]);
+    }
+
+    #[test]
+    fn large_packets_travel_in_several_frames() {
+        for length in [
+            FRAME_BYTES_MAX - 1,
+            FRAME_BYTES_MAX,
+            FRAME_BYTES_MAX + 1,
+            40_000_000,
+        ] {
+            let mut payload = vec![7; length];
+            payload
+                .iter_mut()
+                .step_by(1 << 16)
+                .enumerate()
+                .for_each(|(i, byte)| *byte = i as u8);
+            let mut sequence = 255;
+            let mut bytes = framed(&payload, &mut sequence);
+            assert_eq!(bytes.len(), length + 4 * (length / FRAME_BYTES_MAX + 1));
+            bytes.extend(framed(b"next", &mut sequence));
+            for skips in [false, true] {
+                let mut channel = reading(bytes.clone(), 1_000_003);
+                channel.logged_in();
+                channel.sequence = 255;
+                if skips {
+                    let (buffer, joined) = (channel.buffer.len(), channel.joined.capacity());
+                    channel.skip().unwrap();
+                    assert_eq!(
+                        (channel.buffer.len(), channel.joined.capacity()),
+                        (buffer, joined)
+                    );
+                } else {
+                    assert!(channel.packet().unwrap() == payload);
+                }
+                assert_eq!(channel.packet().unwrap(), b"next");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_given_back_after_a_large_value() {
+        let mut sequence = 0;
+        let mut channel = reading(framed(&vec![1; 20 << 20], &mut sequence), usize::MAX);
+        channel.logged_in();
+        channel.packet().unwrap();
+        channel.command(1);
+        let kept = channel.joined.capacity() + channel.buffer.capacity();
+        assert!(kept <= 2 * BUFFER_BYTES, "{kept}");
+    }
+
+    #[test]
+    fn a_packet_out_of_turn_is_refused_unless_it_is_an_error() {
+        let mut channel = reading(b"\x01\0\0\x05\0".to_vec(), 100);
+        assert!(matches!(channel.packet(), Err(Error::Protocol(_))));
+        let mut channel = reading(b"\x09\0\0\x05\xff\xbf\x0f#HY000".to_vec(), 100);
+        assert_eq!(channel.packet().unwrap()[0], 0xff);
+        assert!(!channel.is_in_step());
+    }
+
+    #[test]
+    fn a_huge_packet_before_the_login_is_refused() {
+        let mut channel = reading(b"\xff\xff\xff\0abc".to_vec(), 100);
+        let error = channel.packet().unwrap_err();
+        assert!(error.to_string().contains("16777215 bytes"), "{error}");
+        assert_eq!(channel.buffer.len(), BUFFER_BYTES);
+    }
+
+    proptest! {
+        #[test]
+        fn packets_read_back(payloads in proptest::collection::vec(
+                                 proptest::collection::vec(any::<u8>(), 1..300), 0..20),
+                             piece_bytes in 1usize..700, skipped in any::<u32>()) {
+            let mut sequence = 0;
+            let bytes: Vec<u8> = payloads.iter().flat_map(|p| framed(p, &mut sequence)).collect();
+            let mut channel = reading(bytes, piece_bytes);
+            for (i, payload) in payloads.iter().enumerate() {
+                prop_assert_eq!(channel.peek().unwrap(), (payload.len(), payload[0]));
+                if skipped & (1 << (i % 32)) != 0 {
+                    channel.skip().unwrap();
+                } else {
+                    prop_assert_eq!(channel.packet().unwrap(), &payload[..]);
+                }
+            }
+            prop_assert!(matches!(channel.packet(), Err(Error::Io(_))));
+        }
+
+        #[test]
+        fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200),
+                                  piece_bytes in 1usize..50, ops in any::<u16>()) {
+            let mut channel = reading(bytes, piece_bytes);
+            for bit in 0..16 {
+                let failed = match ops >> bit & 1 {
+                    0 => channel.packet().is_err(),
+                    _ => channel.peek().is_err() || channel.skip().is_err(),
+                };
+                if failed { break; }
+            }
+        }
+    }
+}

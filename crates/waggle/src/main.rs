@@ -1,0 +1,73 @@
+//! waggle: load MySQL, watch every statement from the kernel, and prove what the watching costs.
+//!
+//! `main` only routes: a verb is a folder with `args.rs` (flags to a checked plan) and `mod.rs`.
+
+mod bench;
+mod cli;
+mod doctor;
+mod experiment;
+mod interrupt;
+mod lab;
+mod preflight;
+mod report;
+mod server;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use cli::{Failure, Output};
+
+/// Load MySQL and MariaDB, watch every statement from the kernel, and prove what the watching
+/// costs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "waggle",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+struct Cli {
+    /// Print one JSON document on standard output
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Doctor(doctor::Args),
+    Server(server::Args),
+    Bench(bench::Args),
+    Watch(watch::Args),
+    Lab(lab::Args),
+    Report(report::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let out = Output { json: cli.json };
+    let result = match cli.verb {
+        Verb::Doctor(args) => doctor::run(args, &out),
+        Verb::Server(args) => server::run(args, &out),
+        Verb::Bench(args) => bench::run(args, &out),
+        Verb::Watch(args) => watch::run(args, &out),
+        Verb::Lab(args) => lab::run(args, &out),
+        Verb::Report(args) => report::run(args, &out),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            complain(&failure);
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// The error and its causes on stderr, one line where it fits.
+fn complain(failure: &Failure) {
+    eprintln!("waggle: {:#}", failure.error());
+}

@@ -1,0 +1,139 @@
+//! Every captured statement as a line of JSON: `--log FILE`.
+//!
+//! Invariant: a statement that may carry a password is written as its fingerprint, without
+//! literals.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
+use waggle_digest::{DigestId, carries_secret};
+
+use super::digests::Statement;
+
+/// One line.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    /// End of the statement, us since 1970.
+    time_us: u64,
+    server: u32,
+    connection: u64,
+    user: std::borrow::Cow<'a, str>,
+    database: std::borrow::Cow<'a, str>,
+    digest: String,
+    latency_us: Option<f64>,
+    rows_sent: u64,
+    rows_examined: u64,
+    error: u32,
+    truncated: bool,
+    redacted: bool,
+    text: std::borrow::Cow<'a, str>,
+}
+
+/// Where statements are written, and which.
+#[derive(Debug)]
+pub(super) struct StatementLog {
+    path: PathBuf,
+    out: BufWriter<File>,
+    slower: Option<Duration>,
+    failed: Option<io::Error>,
+    /// Statements written.
+    pub(super) written: u64,
+    /// Statements that could not be written.
+    pub(super) lost: u64,
+}
+
+impl StatementLog {
+    /// Creates or empties `path`; only statements at least as slow as `slower`, and failed ones,
+    /// are written, or all.
+    pub(super) fn create(path: &Path, slower: Option<Duration>) -> anyhow::Result<Self> {
+        let file = File::create(path)
+            .with_context(|| format!("cannot write the statement log {}", path.display()))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            out: BufWriter::with_capacity(1 << 16, file),
+            slower,
+            failed: None,
+            written: 0,
+            lost: 0,
+        })
+    }
+
+    /// Writes one statement, if it is wanted.
+    pub(super) fn write(
+        &mut self,
+        server: u32,
+        time_us: u64,
+        id: DigestId,
+        fingerprint: &str,
+        statement: &Statement<'_>,
+    ) {
+        let latency = statement.latency_ns.map(Duration::from_nanos);
+        let wanted = self
+            .slower
+            .is_none_or(|slower| latency.is_some_and(|l| l >= slower))
+            || statement.error_number != 0;
+        if !wanted {
+            return;
+        }
+        if self.failed.is_some() {
+            self.lost += 1;
+            return;
+        }
+        let redacted = carries_secret(statement.text);
+        let line = Line {
+            time_us,
+            server,
+            connection: statement.connection_id,
+            user: String::from_utf8_lossy(statement.user),
+            database: String::from_utf8_lossy(statement.database),
+            digest: id.to_string(),
+            latency_us: latency.map(|l| l.as_nanos() as f64 / 1e3),
+            rows_sent: statement.rows_sent,
+            rows_examined: statement.rows_examined,
+            error: statement.error_number,
+            truncated: statement.truncated,
+            redacted,
+            text: if redacted {
+                fingerprint.into()
+            } else {
+                String::from_utf8_lossy(statement.text)
+            },
+        };
+        let result = serde_json::to_writer(&mut self.out, &line)
+            .map_err(io::Error::from)
+            .and_then(|()| self.out.write_all(b"\n"));
+        match result {
+            Ok(()) => self.written += 1,
+            Err(error) => {
+                self.failed = Some(error);
+                self.lost += 1;
+            }
+        }
+    }
+
+    /// Hands what is buffered to the system.
+    pub(super) fn flush(&mut self) {
+        if let Err(error) = self.out.flush() {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// The first failure, as an error for the user.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        match self.failed.take() {
+            None => Ok(()),
+            Some(error) => Err(error).with_context(|| {
+                format!(
+                    "writing the statement log {}: {} statements are in it, {} are not",
+                    self.path.display(),
+                    self.written,
+                    self.lost
+                )
+            }),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! `waggle watch`: real servers, the real kernel, the real binary.
+
+mod exact;
+mod faults;
+mod fields;
+pub(crate) mod raw;
+mod speed;
+pub(crate) mod stage;

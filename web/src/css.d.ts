@@ -1,0 +1,2 @@
+// Style sheets are bundled by esbuild; to the type checker they are empty modules.
+declare module "*.css";
