@@ -50,9 +50,6 @@ function facts(list: Fact[], name: string): HTMLElement {
 /** What a reader must know before quoting a figure. */
 export function notes(report: LabReport): HTMLElement {
   const standing = [
-    "The load is a closed loop: a slow answer delays the next question, so latencies hide " +
-      "coordinated omission. They compare arms; they are not what a client at a fixed rate " +
-      "would see.",
     "CPU in the server per statement is the primary outcome. It is the CPU time of the whole " +
       "server process over the statements executed in the window; it moves less with the " +
       "machine than throughput does.",

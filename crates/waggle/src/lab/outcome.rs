@@ -21,12 +21,15 @@ use super::{Lab, name};
 use crate::experiment::Totals;
 
 /// Steps of a latency density to a factor of ten.
-const DENSITY_PER_DECADE: u32 = 40;
+const DENSITY_PER_DECADE: u32 = 120;
 
 impl Lab {
     /// The report of what was measured, whole or not.
     pub(super) fn report(&self, run: &RunDir, error: Option<String>) -> LabReport {
-        let argv: Vec<String> = std::env::args().collect();
+        let arguments = std::env::args().skip(1);
+        let argv: Vec<String> = std::iter::once("waggle".to_owned())
+            .chain(arguments)
+            .collect();
         let compared: Vec<(Arm, Option<Comparison>)> = self
             .plan
             .arms
