@@ -29,7 +29,7 @@ impl Stand {
     /// runs until [`warmed`](Self::warmed).
     pub(super) fn start(plan: &Plan, flavour: Flavour, perfschema: bool) -> anyhow::Result<Self> {
         let mut spec = SandboxSpec::new(flavour);
-        for (name, value) in settings(perfschema)
+        for (name, value) in settings(perfschema, flavour)
             .into_iter()
             .chain(plan.settings.clone())
         {
@@ -39,6 +39,12 @@ impl Stand {
         let load_spec = load_spec(plan, &server);
         waggle_load::prepare(&load_spec, |_| {}).context("preparing the workload")?;
         let load = Load::start(&load_spec).context("starting the load")?;
+        if flavour == Flavour::MariaDb {
+            let mut admin = Connection::connect(&server.dsn_socket())?;
+            admin
+                .query(b"SET GLOBAL slow_query_log = OFF")
+                .context("switching the slow log off")?;
+        }
         Ok(Self { server, load })
     }
 
@@ -56,13 +62,20 @@ impl Stand {
 }
 
 /// Settings the arms need: a session takes `long_query_time` when it connects, so it is 0 from
-/// the start, and the slow log itself is the switch.
-fn settings(perfschema: bool) -> Vec<(String, String)> {
+/// the start, and the slow log itself is the switch. MariaDB's sessions take that when they
+/// connect too, and the global one counts only for those that have it: it is on until the load
+/// has connected.
+fn settings(perfschema: bool, flavour: Flavour) -> Vec<(String, String)> {
     let switch = if perfschema { "ON" } else { "OFF" };
+    let slow_log = if flavour == Flavour::MariaDb {
+        "ON"
+    } else {
+        "OFF"
+    };
     [
         ("performance_schema", switch),
         ("long_query_time", "0"),
-        ("slow_query_log", "OFF"),
+        ("slow_query_log", slow_log),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .to_vec()
