@@ -32,6 +32,13 @@ sysbench.cmdline.options = {
   mysql_storage_engine = { "Storage engine", "innodb" },
 }
 
+-- Adds options of one workload; to be called before the options are read.
+function oltp.declare(options)
+  for name, definition in pairs(options) do
+    sysbench.cmdline.options[name] = definition
+  end
+end
+
 local types = sysbench.sql.type
 
 -- Groups of eleven digits with dashes between.
@@ -45,6 +52,9 @@ end
 
 local C_FORMAT, PAD_FORMAT = groups(10), groups(5)
 local C_LENGTH, PAD_LENGTH = 120, 60
+
+-- Identifiers that fit a signed INTEGER beside those of any table that does.
+local UNIQUE_IDS = 2 ^ 30
 
 local function table_name(number)
   return string.format("sbtest%d", number)
@@ -69,20 +79,27 @@ local function create_table(connection, number)
     opt.mysql_storage_engine, opt.create_table_options))
 end
 
-local function fill_table(connection, number)
-  local opt, rand, name = sysbench.opt, sysbench.rand, table_name(number)
-  local columns = opt.auto_inc and "(k, c, pad)" or "(id, k, c, pad)"
-  connection:bulk_insert_init("INSERT INTO " .. name .. " " .. columns .. " VALUES")
-  for id = 1, opt.table_size do
-    local k = rand.default(1, opt.table_size)
-    local c, pad = rand.string(C_FORMAT), rand.string(PAD_FORMAT)
-    if opt.auto_inc then
-      connection:bulk_insert_next(string.format("(%d, '%s', '%s')", k, c, pad))
-    else
-      connection:bulk_insert_next(string.format("(%d, %d, '%s', '%s')", id, k, c, pad))
-    end
+-- MySQL sorts an index of a million rows in memory with this; by default it merges from files. It
+-- is a setting of this session alone; MariaDB does not have it.
+local INDEX_BUFFER_BYTES = 64 * 1024 * 1024
+
+local function enlarge_index_buffer(connection)
+  local found = connection:query("SHOW VARIABLES LIKE 'innodb_ddl_buffer_size'"):fetch_row()
+  local bytes = found and tonumber(found[2])
+  if bytes and bytes < INDEX_BUFFER_BYTES then
+    connection:query("SET SESSION innodb_ddl_buffer_size = " .. INDEX_BUFFER_BYTES)
   end
-  connection:bulk_insert_done()
+end
+
+local function fill_table(connection, number)
+  local opt, name = sysbench.opt, table_name(number)
+  -- Numbered here in both ways: a bulk load leaves gaps in the numbers of the server's own.
+  waggle.load(connection, name, opt.table_size, {
+    { "id", "sequence", 1 },
+    { "k", "integer", 1, opt.table_size },
+    { "c", "string", C_FORMAT },
+    { "pad", "string", PAD_FORMAT },
+  })
   if opt.create_secondary then
     print("creating index k_" .. number .. " on " .. name)
     connection:query(string.format("CREATE INDEX k_%d ON %s (k)", number, name))
@@ -100,6 +117,7 @@ end
 
 local function prepare()
   for_my_tables(function(connection, number)
+    enlarge_index_buffer(connection)
     create_table(connection, number)
     fill_table(connection, number)
   end)
@@ -192,6 +210,83 @@ group.delete_inserts = {
   end,
 }
 
+group.deletes = {
+  statements = { { "DELETE FROM %s WHERE id=?", types.INT } },
+  run = function(delete)
+    delete.params[1]:set(random_id())
+    delete:execute()
+  end,
+}
+
+-- Rows above those that prepare made: numbered by the server, or by a value never drawn before.
+group.inserts = {
+  statements = {
+    {
+      "INSERT INTO %s (id, k, c, pad) VALUES (?, ?, ?, ?)",
+      types.INT, types.INT, { types.CHAR, C_LENGTH }, { types.CHAR, PAD_LENGTH },
+    },
+  },
+  run = function(insert)
+    if sysbench.opt.auto_inc then
+      insert.params[1]:set(0)
+    else
+      insert.params[1]:set(sysbench.opt.table_size + 1 + sysbench.rand.unique() % UNIQUE_IDS)
+    end
+    insert.params[2]:set(random_id())
+    insert.params[3]:set_rand_str(C_FORMAT)
+    insert.params[4]:set_rand_str(PAD_FORMAT)
+    insert:execute()
+  end,
+}
+
+-- `count` parameters, or `count` pairs of them, joined into one condition.
+local function repeated(count, piece, separator)
+  local parts = {}
+  for i = 1, count do
+    parts[i] = piece
+  end
+  return table.concat(parts, separator)
+end
+
+local function integers(text, count)
+  local definition = { text }
+  for i = 1, count do
+    definition[i + 1] = types.INT
+  end
+  return definition
+end
+
+-- Known only once the options are: how many parameters these two have is one.
+group.point_list = {
+  define = function()
+    local points = sysbench.opt.random_points
+    local text = "SELECT id, k, c, pad FROM %s WHERE k IN (" .. repeated(points, "?", ", ") .. ")"
+    return { integers(text, points) }
+  end,
+  run = function(select)
+    for i = 1, sysbench.opt.random_points do
+      select.params[i]:set(random_id())
+    end
+    select:execute()
+  end,
+}
+
+group.range_list = {
+  define = function()
+    local ranges = sysbench.opt.number_of_ranges
+    local text = "SELECT count(k) FROM %s WHERE " .. repeated(ranges, "k BETWEEN ? AND ?", " OR ")
+    return { integers(text, 2 * ranges) }
+  end,
+  run = function(select)
+    for i = 1, 2 * sysbench.opt.number_of_ranges, 2 do
+      local first = random_id()
+      select.params[i]:set(first)
+      select.params[i + 1]:set(first + sysbench.opt.delta)
+    end
+    select:execute()
+  end,
+}
+
 local function prepare_statement(connection, number, definition)
   local statement = connection:prepare(string.format(definition[1], table_name(number)))
   local params = {}
@@ -210,9 +305,10 @@ end
 -- The bound statements of one group, by table: pairs { first, second or nil }.
 local function prepare_group(connection, definition)
   local by_table = {}
+  local statements = definition.statements or definition.define()
   for number = 1, sysbench.opt.tables do
     local bound = {}
-    for i, statement in ipairs(definition.statements) do
+    for i, statement in ipairs(statements) do
       bound[i] = prepare_statement(connection, number, statement)
     end
     by_table[number] = bound
@@ -224,7 +320,8 @@ end
 local function steps(connection, names)
   local list = {}
   for _, name in ipairs(names) do
-    local definition, count = group[name], sysbench.opt[name]
+    -- Groups without an option of their name run once.
+    local definition, count = group[name], tonumber(sysbench.opt[name]) or 1
     if definition.is_range and not sysbench.opt.range_selects then
       count = 0
     end
@@ -248,10 +345,11 @@ local function run_step(step, tables)
   end
 end
 
--- Defines the hooks of a workload. `settings.single`: the event is one statement group executed
--- once, in no transaction.
+-- Defines the hooks of a workload. `settings.is_transaction`, if false: the statements run on their
+-- own. `settings.single`: the same, and the one group runs once, whatever its option says.
 function oltp.workload(names, settings)
   local single = settings and settings.single
+  local is_transaction = not single and not (settings and settings.is_transaction == false)
   local connection, list, list_length, begin, commit, tables
 
   function thread_init()
@@ -262,7 +360,7 @@ function oltp.workload(names, settings)
       list[1].count = 1
     end
     list_length = #list
-    if not single and not sysbench.opt.skip_trx then
+    if is_transaction and not sysbench.opt.skip_trx then
       begin, commit = connection:prepare("BEGIN"), connection:prepare("COMMIT")
     end
   end

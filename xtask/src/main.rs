@@ -3,6 +3,7 @@
 //! Neighbours: `scripts/test` calls `test`; `docs/commands/` is written by `docs`. Invariant: no
 //! chore but `fmt` and `docs` changes a tracked file, and none needs a network.
 
+mod bench_client;
 mod docs;
 mod format;
 mod fresh;
@@ -26,6 +27,8 @@ usage: cargo xtask CHORE
                            what scripts/test runs once the machine is ready
   fresh-check [--cold] [--keep] [--script PATH]
                            clones this tree and times scripts/demo there, twice
+  bench-client [--quick] [FLAGS]
+                           the client's cost beside sysbench's, paired; filed in bench/results/
 ";
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         "fmt" => format::command(&root, rest),
         "docs" => docs::command(&root, rest),
         "test" => gate::command(&root, rest),
+        "bench-client" => bench_client::command(&root, rest),
         "fresh-check" => fresh::command(&root, rest),
         "-h" | "--help" | "help" => {
             print!("{USAGE}");

@@ -10,7 +10,8 @@
 use std::ffi::{c_char, c_void};
 use std::slice;
 
-use crate::context::{Context, Status};
+use crate::context::{Context, Field, NoRow, Status};
+use crate::described::{Column, Values};
 use crate::driver::{Outcome, Value};
 use crate::rand::Distribution;
 
@@ -18,14 +19,21 @@ use crate::rand::Distribution;
 pub(crate) const STRUCTURES: &str = "
 typedef struct {
   uint64_t rows; uint64_t affected; uint64_t last_insert_id; uint32_t result_sets;
+  uint32_t serial; uint32_t columns;
 } waggle_outcome;
+typedef struct { const char *data; size_t length; } waggle_field;
 typedef struct {
   int32_t type; int32_t reserved;
   const void *buffer; const uint64_t *data_len; const char *is_null;
 } waggle_bind;
 typedef struct {
+  const char *name; size_t name_length; const char *format; size_t format_length;
+  double low; double high; int32_t kind; int32_t reserved;
+} waggle_column;
+typedef struct {
   uint32_t errno_; uint32_t sqlstate_len; uint64_t message_len; uint64_t statement_len;
-  const char *sqlstate; const char *message; const char *statement;
+  uint64_t words_len;
+  const char *sqlstate; const char *message; const char *statement; const char *words;
 } waggle_error;
 ";
 
@@ -36,6 +44,10 @@ struct OutcomeOut {
     affected: u64,
     last_insert_id: u64,
     result_sets: u32,
+    /// Names the rows that were kept, see [`Context::fetch`].
+    serial: u32,
+    /// Columns of the first result set of a text statement.
+    columns: u32,
 }
 
 /// One bound parameter; the buffers belong to the script and live as long as its statement.
@@ -49,16 +61,40 @@ struct Bind {
     is_null: *const c_char,
 }
 
+/// A column of a table to be loaded.
+#[repr(C)]
+struct ColumnIn {
+    name: *const c_char,
+    name_length: usize,
+    format: *const c_char,
+    format_length: usize,
+    low: f64,
+    high: f64,
+    /// One of the `VALUES_` numbers.
+    kind: i32,
+    reserved: i32,
+}
+
 #[repr(C)]
 struct ErrorOut {
     errno: u32,
     sqlstate_len: u32,
     message_len: u64,
     statement_len: u64,
+    words_len: u64,
     sqlstate: *const c_char,
     message: *const c_char,
     statement: *const c_char,
+    words: *const c_char,
 }
+
+/// What a column's values are; the numbers are those of `waggle.lua`.
+const VALUES_SEQUENCE: i32 = 0;
+const VALUES_INTEGER: i32 = 1;
+
+/// Answers of `fetch` that are no number of fields.
+const NO_MORE_ROWS: i32 = -1;
+const RESULT_GONE: i32 = -2;
 
 // Numbers of `sysbench.sql.type`, as sysbench's documentation gives them.
 const TYPE_FLOAT: i32 = 5;
@@ -81,8 +117,10 @@ pub(crate) fn functions() -> Vec<(&'static str, &'static str, *mut c_void)> {
         connect: "int (*)(void *, uint32_t *)",
         disconnect: "void (*)(void *, uint32_t)",
         query: "int (*)(void *, uint32_t, const char *, size_t, waggle_outcome *)",
-        query_row: "int (*)(void *, uint32_t, const char *, size_t, int32_t *)",
-        row_field: "const char *(*)(void *, uint32_t, uint64_t *)",
+        reconnect: "int (*)(void *, uint32_t)",
+        result_set: "int (*)(void *, uint32_t, uint32_t, waggle_outcome *)",
+        fetch: "int (*)(void *, uint32_t, uint32_t, uint32_t, double)",
+        fields: "const waggle_field *(*)(void *)",
         prepare: "int (*)(void *, uint32_t, const char *, size_t, uint32_t *)",
         execute: "int (*)(void *, uint32_t, uint32_t, const waggle_bind *, uint32_t, \
                   waggle_outcome *)",
@@ -90,7 +128,18 @@ pub(crate) fn functions() -> Vec<(&'static str, &'static str, *mut c_void)> {
         bulk_begin: "int (*)(void *, uint32_t, const char *, size_t)",
         bulk_add: "int (*)(void *, uint32_t, const char *, size_t)",
         bulk_flush: "int (*)(void *, uint32_t)",
+        load: "int (*)(void *, uint32_t, const char *, size_t, const waggle_column *, uint32_t, \
+               double)",
         last_error: "void (*)(void *, waggle_error *)",
+        count: "void (*)(void *, uint32_t, double)",
+        counted: "double (*)(void *, uint32_t)",
+        operation: "uint32_t (*)(void *, const char *, size_t)",
+        label: "void (*)(void *, uint32_t)",
+        counter: "uint32_t (*)(void *, const char *, size_t)",
+        add: "void (*)(void *, uint32_t, double)",
+        sleep: "int (*)(void *, double)",
+        begin_event: "int (*)(void *)",
+        barrier: "int (*)(void *)",
         rand_uniform_uint64: "uint64_t (*)(void *)",
         rand_unit: "double (*)(void *)",
         rand_unique: "double (*)(void *)",
@@ -141,6 +190,8 @@ fn store(out: &mut OutcomeOut, result: Result<Outcome, Status>) -> i32 {
                 affected,
                 last_insert_id,
                 result_sets,
+                serial: 0,
+                columns: 0,
             };
             Status::Done as i32
         }
@@ -193,31 +244,67 @@ api! {
     ) -> i32 {
         // SAFETY: a Lua string with its length, and a structure of the prelude.
         let (sql, out) = unsafe { (bytes(sql, length), &mut *out) };
-        store(out, context.query(connection, sql))
+        let result = context.query(connection, sql);
+        let kept = context.result_set(connection, 0);
+        let serial = context.result_serial(connection);
+        let status = store(out, result);
+        if let (Some((rows, columns)), 0) = (kept, status) {
+            // The first set's alone: scripts read the sets one after the other.
+            (out.rows, out.columns, out.serial) = (rows, columns, serial);
+        }
+        status
     }
 
-    fn query_row(
-        context, connection: u32, sql: *const c_char, length: usize, fields: *mut i32
-    ) -> i32 {
-        // SAFETY: a Lua string with its length.
-        let sql = unsafe { bytes(sql, length) };
-        code(context.query_row(connection, sql).map(|found| {
-            let count = if found { context.row.len() as i32 } else { -1 };
-            // SAFETY: the prelude passes a cell of its own.
-            unsafe { *fields = count }
-        }))
+    fn reconnect(context, connection: u32) -> i32 { code(context.reconnect(connection)) }
+
+    fn result_set(context, connection: u32, set: u32, out: *mut OutcomeOut) -> i32 {
+        let Some((rows, columns)) = context.result_set(connection, set) else {
+            return 0;
+        };
+        // SAFETY: a structure of the prelude.
+        unsafe {
+            (*out).rows = rows;
+            (*out).columns = columns;
+            (*out).serial = context.result_serial(connection);
+        }
+        1
     }
 
-    fn row_field(context, index: u32, length: *mut u64) -> *const c_char {
-        match context.row.get(index as usize) {
-            Some(Some(value)) => {
-                // SAFETY: the prelude passes a cell of its own.
-                unsafe { *length = value.len() as u64 };
-                value.as_ptr().cast()
-            }
-            _ => std::ptr::null(),
+    fn fetch(context, connection: u32, serial: u32, set: u32, row: f64) -> i32 {
+        match context.fetch(connection, serial, set, row as u64) {
+            Ok(()) => context.row.len() as i32,
+            Err(NoRow::End) => NO_MORE_ROWS,
+            Err(NoRow::Gone) => RESULT_GONE,
         }
     }
+
+    fn fields(context) -> *const Field { context.row.as_ptr() }
+
+    fn count(context, kind: u32, amount: f64) { context.count(kind, amount) }
+
+    fn counted(context, kind: u32) -> f64 { context.counted(kind) }
+
+    fn operation(context, name: *const c_char, length: usize) -> u32 {
+        // SAFETY: a Lua string with its length.
+        let name = unsafe { bytes(name, length) };
+        context.operation(&String::from_utf8_lossy(name))
+    }
+
+    fn label(context, operation: u32) { context.label(operation) }
+
+    fn counter(context, name: *const c_char, length: usize) -> u32 {
+        // SAFETY: a Lua string with its length.
+        let name = unsafe { bytes(name, length) };
+        context.counter(&String::from_utf8_lossy(name))
+    }
+
+    fn add(context, counter: u32, amount: f64) { context.add(counter, amount) }
+
+    fn sleep(context, seconds: f64) -> i32 { i32::from(context.sleep(seconds)) }
+
+    fn begin_event(context) -> i32 { i32::from(context.begin_event()) }
+
+    fn barrier(context) -> i32 { context.barrier() as i32 }
 
     fn prepare(
         context, connection: u32, sql: *const c_char, length: usize, statement: *mut u32
@@ -273,6 +360,30 @@ api! {
 
     fn bulk_flush(context, connection: u32) -> i32 { code(context.bulk_flush(connection)) }
 
+    fn load(
+        context, connection: u32, table: *const c_char, length: usize, columns: *const ColumnIn,
+        count: u32, rows: f64
+    ) -> i32 {
+        // SAFETY: a Lua string with its length, and an array of `count` columns of the prelude.
+        let (table, columns) = unsafe {
+            (bytes(table, length), slice::from_raw_parts(columns, count as usize))
+        };
+        let names: Vec<_> = columns
+            .iter()
+            // SAFETY: the prelude keeps the strings of the columns alive.
+            .map(|column| unsafe { bytes(column.name, column.name_length) })
+            .map(String::from_utf8_lossy)
+            .collect();
+        let described: Vec<_> = columns
+            .iter()
+            .zip(&names)
+            // SAFETY: as above.
+            .map(|(column, name)| unsafe { described(column, name) })
+            .collect();
+        let table = String::from_utf8_lossy(table);
+        code(context.load(connection, &table, &described, rows as u64))
+    }
+
     fn last_error(context, out: *mut ErrorOut) {
         let error = &context.last_error;
         let filled = ErrorOut {
@@ -280,9 +391,11 @@ api! {
             sqlstate_len: error.sqlstate.len() as u32,
             message_len: error.message.len() as u64,
             statement_len: error.statement.len() as u64,
+            words_len: error.words.len() as u64,
             sqlstate: error.sqlstate.as_ptr().cast(),
             message: error.message.as_ptr().cast(),
             statement: error.statement.as_ptr().cast(),
+            words: error.words.as_ptr().cast(),
         };
         // SAFETY: the prelude passes a structure of its own and copies the texts at once.
         unsafe { *out = filled };
@@ -331,6 +444,21 @@ api! {
         let out = unsafe { slice::from_raw_parts_mut(out.cast::<u8>(), max) };
         context.rand.fill_varied(min, max, out)
     }
+}
+
+/// # Safety
+/// The format of `column` is a live Lua string, or null.
+unsafe fn described<'a>(column: &'a ColumnIn, name: &'a str) -> Column<'a> {
+    let (low, high) = (column.low as i64, column.high as i64);
+    let values = match column.kind {
+        VALUES_SEQUENCE => Values::Sequence { first: low },
+        VALUES_INTEGER => Values::Integer { low, high },
+        _ => Values::Text {
+            // SAFETY: as above.
+            format: unsafe { bytes(column.format, column.format_length) },
+        },
+    };
+    Column { name, values }
 }
 
 /// # Safety

@@ -1,11 +1,12 @@
 //! `prepare`, `cleanup` and the check of a workload before anything is opened.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::context::{Context, ProgressSink, Shared};
+use crate::barrier::Barrier;
+use crate::context::{Budget, Context, Names, ProgressSink, Shared};
 use crate::driver::mysql::MySql;
 use crate::driver::{Driver, DriverError, Session};
 use crate::gate::Gate;
@@ -50,7 +51,7 @@ pub fn cleanup(
 
 /// Loads the script and its options without connecting; returns the options it knows.
 pub fn check(spec: &LoadSpec) -> Result<Vec<DeclaredOption>, LoadError> {
-    let shared = shared(spec, Arc::new(NoServer), Arc::default(), None);
+    let shared = Arc::new(shared(spec, Arc::new(NoServer), Arc::default(), None));
     let state = open_state(
         &setup(spec, "run", log_of(spec)),
         0,
@@ -66,7 +67,8 @@ pub fn check(spec: &LoadSpec) -> Result<Vec<DeclaredOption>, LoadError> {
 }
 
 pub(crate) fn mysql(spec: &LoadSpec) -> Arc<dyn Driver> {
-    Arc::new(MySql::new(spec.dsn.clone(), spec.statement_timeout))
+    let driver = MySql::new(vec![spec.dsn.clone()], spec.statement_timeout);
+    Arc::new(driver.with_client_prepare(spec.client_prepare))
 }
 
 pub(crate) fn log_of(spec: &LoadSpec) -> LogSink {
@@ -78,14 +80,7 @@ pub(crate) fn log_of(spec: &LoadSpec) -> LogSink {
 }
 
 pub(crate) fn setup(spec: &LoadSpec, command: &str, log: LogSink) -> Setup {
-    Setup {
-        script: spec.script.clone(),
-        given: spec.options.clone(),
-        threads: spec.threads,
-        seed: spec.seed,
-        command: command.to_owned(),
-        log,
-    }
+    Setup::new(spec, command, log)
 }
 
 pub(crate) fn shared(
@@ -93,10 +88,11 @@ pub(crate) fn shared(
     driver: Arc<dyn Driver>,
     cancelled: Arc<AtomicBool>,
     progress: Option<ProgressSink>,
-) -> Arc<Shared> {
-    Arc::new(Shared {
+) -> Shared {
+    Shared {
         driver,
         gate: Gate::closed(spec.threads),
+        barrier: progress.as_ref().map(|_| Barrier::new(1)),
         cancelled,
         abandoned: AtomicBool::new(false),
         ignore_errors: spec.ignore_errors.clone(),
@@ -105,7 +101,16 @@ pub(crate) fn shared(
         unique: UniqueSource::default(),
         rows_inserted: AtomicU64::new(0),
         progress,
-    })
+        pace: None,
+        budget: Budget::new(None),
+        reconnect_limit: spec.reconnect_limit,
+        times_statements: spec.statement_latency,
+        contexts: AtomicU32::new(0),
+        errors: Mutex::default(),
+        operations: Names::default(),
+        statements: Names::default(),
+        user_counters: Names::default(),
+    }
 }
 
 pub(crate) fn open_state(
@@ -116,8 +121,18 @@ pub(crate) fn open_state(
 ) -> Result<State, LoadError> {
     // Seeded when the options are known; nothing draws before.
     let rand = Rand::new(0, 0, RandSettings::default(), shared.unique.clone());
-    let context = Context::new(thread, shared.clone(), tally.clone(), rand);
+    let context = Context::new(shared.clone(), tally.clone(), rand);
     State::open(setup, thread, context)
+}
+
+/// Runs a command of the workload by name (`warmup`, `check`, ...), with a driver of the caller's.
+pub fn run_command(
+    spec: &LoadSpec,
+    name: &str,
+    driver: Arc<dyn Driver>,
+    progress: impl Fn(Progress<'_>) + Send + Sync + 'static,
+) -> Result<(), LoadError> {
+    run(spec, name, driver, Arc::new(progress))
 }
 
 /// Runs one command with a driver of the caller's.
@@ -132,7 +147,7 @@ pub(crate) fn run(
         Arc::new(move |thread, text| progress(Progress::Message { thread, text }))
     };
     let setup = setup(spec, name, log);
-    let shared = shared(spec, driver, spec.cancel.clone(), Some(progress));
+    let shared = Arc::new(shared(spec, driver, spec.cancel.clone(), Some(progress)));
     let mut state = open_state(&setup, 0, &shared, &Arc::default())?;
     let Some(command) = state.command(name) else {
         let script = spec.script.name().to_owned();
@@ -150,6 +165,10 @@ pub(crate) fn run(
 
 fn run_parallel(spec: &LoadSpec, setup: &Setup, shared: &Arc<Shared>) -> Result<(), LoadError> {
     let first_failure = Mutex::new(None);
+    let barrier = shared.barrier.as_ref();
+    if let Some(barrier) = barrier {
+        barrier.set_threads(spec.threads);
+    }
     let one = &|thread: u32| {
         let result = open_state(setup, thread, shared, &Arc::default()).and_then(|mut state| {
             match state.command(&setup.command) {
@@ -161,6 +180,9 @@ fn run_parallel(spec: &LoadSpec, setup: &Setup, shared: &Arc<Shared>) -> Result<
             // The first failure ends the others at their next statement.
             locked(&first_failure).get_or_insert(error);
             shared.abandoned.store(true, Ordering::Relaxed);
+        }
+        if let Some(barrier) = barrier {
+            barrier.leave();
         }
     };
     thread::scope(|scope| {

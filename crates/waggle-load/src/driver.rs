@@ -1,41 +1,83 @@
 //! The seam to a database: what a workload may ask of a server, in about ten operations.
 //!
-//! [`mysql`] is the one driver; the tests bring a scripted one. Scripts never see more of a
+//! [`mysql`] is the product's own, [`pgsql`] proves that the seam holds; the tests bring a
+//! scripted one. Scripts never see more of a
 //! database than this, so a further driver is a further file here.
 
+mod inline;
 pub mod mysql;
+pub mod pgsql;
 #[cfg(test)]
 pub(crate) mod scripted;
 
-pub use waggle_wire::Value;
+pub use waggle_wire::{TextResults, Value};
 
-/// One result row in the text form of the server; `None` is NULL.
-pub type Row = Vec<Option<Vec<u8>>>;
+/// Deadlock: MySQL and MariaDB have already rolled the whole transaction back.
+const ER_LOCK_DEADLOCK: u16 = 1213;
 
 /// Opens sessions; shared by all threads of a load.
 pub trait Driver: Send + Sync {
     /// The name a script sees, for example `mysql`.
     fn name(&self) -> &str;
+    /// Whether a session's waits leave the thread to other fibers, when it was opened in one. If
+    /// not, every worker gets a thread of its own.
+    fn waits_in_fibers(&self) -> bool {
+        false
+    }
     /// Opens one session. A refusal carries the server's own words.
     fn connect(&self) -> Result<Box<dyn Session>, DriverError>;
+    /// The same, for a caller who may want to break it off: `begun` gets a way to break every
+    /// wait from there on, and says whether to go on. What is not usable before the session is
+    /// open is handed over after that.
+    fn connect_breakably(
+        &self,
+        begun: &mut dyn FnMut(Interrupter) -> bool,
+    ) -> Result<Box<dyn Session>, DriverError> {
+        let session = self.connect()?;
+        if let Some(interrupter) = session.interrupter() {
+            begun(interrupter);
+        }
+        Ok(session)
+    }
 }
 
 /// One session with a server, used by one thread.
 pub trait Session: Send {
-    /// Runs one text statement and skips its rows.
-    fn query(&mut self, sql: &[u8]) -> Result<Outcome, DriverError>;
-    /// Runs one text statement and keeps the rows of its first result set.
-    fn query_rows(&mut self, sql: &[u8]) -> Result<(Outcome, Vec<Row>), DriverError>;
+    /// Runs a text of one or more statements and keeps the rows of every result set in `results`,
+    /// in place of what was there.
+    fn query(&mut self, sql: &[u8], results: &mut TextResults) -> Result<Outcome, DriverError>;
     /// Prepares a statement.
     fn prepare(&mut self, sql: &[u8]) -> Result<Prepared, DriverError>;
     /// Executes a prepared statement and skips its rows.
     fn execute(&mut self, handle: u32, params: &[Value<'_>]) -> Result<Outcome, DriverError>;
     /// Forgets a prepared statement.
     fn close_statement(&mut self, handle: u32) -> Result<(), DriverError>;
+    /// Sends rows to a table in the fastest way the server has for many of them. `fill` appends
+    /// whole rows to the buffer it gets, as lines of values with tabs between, and says how many;
+    /// appending nothing ends them. `None`, with `fill` not called, when there is no such way.
+    ///
+    /// # Errors
+    /// Also when the server did not store every row as it was sent.
+    fn load(
+        &mut self,
+        table: &str,
+        columns: &str,
+        fill: &mut Fill<'_>,
+    ) -> Result<Option<Outcome>, DriverError> {
+        _ = (table, columns, fill);
+        Ok(None)
+    }
     /// Ends an open transaction without its changes.
     fn rollback(&mut self) -> Result<Outcome, DriverError> {
-        self.query(b"ROLLBACK")
+        self.query(b"ROLLBACK", &mut TextResults::default())
     }
+    /// Whether no transaction is left to be ended after this error: the server has rolled it back
+    /// (a deadlock, for MySQL), or none was open.
+    fn rolls_back_on(&self, errno: u16) -> bool {
+        errno == ER_LOCK_DEADLOCK
+    }
+    /// Whether another operation may be tried; once false, connect again.
+    fn is_usable(&self) -> bool;
     /// A way to break a wait for the server from another thread; `None` if there is none.
     fn interrupter(&self) -> Option<Interrupter> {
         None
@@ -43,6 +85,9 @@ pub trait Session: Send {
     /// Says good-bye to the server.
     fn close(self: Box<Self>);
 }
+
+/// Appends rows to a buffer and says how many.
+pub type Fill<'a> = dyn FnMut(&mut Vec<u8>) -> u64 + 'a;
 
 /// Breaks the wait of one session; the session is unusable afterwards.
 pub type Interrupter = Box<dyn Fn() + Send>;
@@ -82,10 +127,16 @@ pub enum DriverError {
         /// The server's words.
         message: String,
     },
-    /// The session is gone: socket error, time limit, bytes nobody understands.
-    #[error("{0}")]
-    Lost(String),
-    /// Refused before anything was sent.
+    /// The session is gone, or was never there: socket error, time limit, bytes nobody understands.
+    #[error("{message}")]
+    Lost {
+        /// The number client libraries use for it: 2002 or 2003 (cannot connect), 2006 (gone
+        /// away), 2013 (lost during a statement).
+        errno: u16,
+        /// What happened.
+        message: String,
+    },
+    /// Refused on this side; the session can go on.
     #[error("{0}")]
     Refused(String),
 }
@@ -95,7 +146,16 @@ impl DriverError {
     pub fn errno(&self) -> Option<u16> {
         match self {
             DriverError::Server { errno, .. } => Some(*errno),
-            DriverError::Lost(_) | DriverError::Refused(_) => None,
+            DriverError::Lost { .. } | DriverError::Refused(_) => None,
+        }
+    }
+
+    /// The number scripts and ignore lists know: the server's, else the client library's; 0 for
+    /// what was refused here.
+    pub fn script_errno(&self) -> u16 {
+        match self {
+            DriverError::Server { errno, .. } | DriverError::Lost { errno, .. } => *errno,
+            DriverError::Refused(_) => 0,
         }
     }
 }

@@ -2,10 +2,22 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
+
+use waggle_stats::arrivals::ArrivalsError;
 
 /// Why a load, a `prepare` or a `cleanup` could not start or did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
+    /// The workers' ring failed.
+    #[error("waiting for the server through io_uring: {0}; try it with a thread per connection")]
+    Ring(#[source] std::io::Error),
+    /// Rings were asked for and cannot be had.
+    #[error(
+        "io_uring cannot be used: it takes kernel 6.1, the right to use it, and MySQL or MariaDB; \
+         leave the choice to waggle, or take threads"
+    )]
+    NoRing,
     /// The name is neither a shipped workload nor a file.
     #[error("no workload '{name}': it is neither one of {known} nor a file that exists")]
     UnknownWorkload {
@@ -68,6 +80,16 @@ pub enum LoadError {
     /// A worker, or a thread of a command, hit an error that ends the load.
     #[error(transparent)]
     Worker(#[from] Box<WorkerError>),
+    /// A worker could not connect when the load started.
+    #[error("{connected} of {threads} workers were connected; {source}")]
+    Connect {
+        /// Workers that were ready.
+        connected: u32,
+        /// Workers asked for.
+        threads: u32,
+        /// The first refusal.
+        source: Box<WorkerError>,
+    },
     /// The cancel flag was set.
     #[error("stopped before it was done")]
     Cancelled,
@@ -80,6 +102,20 @@ pub enum LoadError {
         #[source]
         source: io::Error,
     },
+    /// An open loop fell too far behind ([`Overflow::Abort`](crate::Overflow)).
+    #[error(
+        "the server cannot carry the offered rate: {waiting} events wait, the oldest for {:.2} s",
+        age.as_secs_f64()
+    )]
+    Overflow {
+        /// Events that were due and not begun.
+        waiting: u64,
+        /// How long the oldest of them had waited.
+        age: Duration,
+    },
+    /// The plan of an open loop cannot be followed.
+    #[error(transparent)]
+    Arrivals(#[from] ArrivalsError),
     /// Worker threads that did not end after their sockets were shut down (a script that loops
     /// without asking for statements, for example). They were left behind.
     #[error("{threads} worker threads did not end after {waited_s:.0} s and were abandoned")]
@@ -94,7 +130,11 @@ pub enum LoadError {
 impl LoadError {
     /// True when a server refused or could not be reached while a thread connected.
     pub fn is_connect(&self) -> bool {
-        matches!(self, LoadError::Worker(error) if error.connecting)
+        match self {
+            LoadError::Worker(error) => error.connecting,
+            LoadError::Connect { .. } => true,
+            _ => false,
+        }
     }
 }
 
@@ -113,6 +153,10 @@ pub struct WorkerError {
     pub connecting: bool,
     /// What went wrong.
     pub message: String,
+    /// The server's state (five characters) and its own words, if a server answered.
+    pub answer: Option<(String, String)>,
+    /// The function of the script that was called: `init`, `thread_init`, `thread_run`, ...
+    pub function: Option<String>,
 }
 
 impl std::error::Error for WorkerError {}
@@ -162,6 +206,8 @@ impl WorkerError {
             errno: None,
             connecting: false,
             message: message.into(),
+            answer: None,
+            function: None,
         }
     }
 }

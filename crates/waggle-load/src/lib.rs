@@ -11,31 +11,44 @@
 //! Map, from the script down: [`Script`] (where the text comes from), `state` (a Lua state),
 //! `api` (the functions a script reaches through the FFI), `context` (what one thread owns),
 //! [`driver`] (the seam to a database); beside it `gate` (start, pause, stop), `tally` (counters
-//! of one thread) and [`Load`] (the threads).
+//! of one thread, in `recorder`s), `pace` (when events of an open loop are due) and [`Load`] (the
+//! threads), which is read through [`Snapshot`]s.
 //!
 //! Invariants: a worker's counters have one writer and no lock; [`Load::pause`] returns only when
 //! no statement is in flight; nothing here waits for a server without a limit.
 
 mod api;
+mod barrier;
+mod clock;
 mod command;
 mod context;
+mod described;
 pub mod driver;
 mod error;
+mod face;
+mod fiber;
 mod gate;
 mod load;
 mod options;
+mod pace;
+mod prelude;
 mod rand;
+mod recorder;
 mod script;
+mod snapshot;
 mod spec;
 mod state;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod workers;
 
-pub use command::{Progress, check, cleanup, prepare};
+pub use command::{Progress, check, cleanup, prepare, run_command};
 pub use error::{LoadError, WorkerError};
+pub use face::{Check, CommandInfo, ReportStat, ScriptFace};
 pub use load::{Load, LoadReport, LoadState};
-pub use options::{DeclaredOption, OptionValue};
+pub use options::{DeclaredOption, OptionKind, OptionValue};
 pub use script::{BUILTIN_WORKLOADS, Script};
-pub use spec::{IgnoreErrors, LoadSpec, LogSink};
+pub use snapshot::{ErrorCount, Offered, Operation, Snapshot, ThreadTotals};
+pub use spec::{Dialect, IgnoreErrors, LoadSpec, LogSink, Overflow, WaitBy};
 pub use tally::Counters;

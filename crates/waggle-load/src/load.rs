@@ -1,57 +1,68 @@
 //! A running load: its threads, what they counted, and the handles to pause and stop them.
 //!
 //! Closed loop: a worker begins its next event when the last one ended, so latencies hide what a
-//! stalled server would have done to requests that were never sent (coordinated omission).
+//! stalled server would have done to requests that were never sent (coordinated omission). Open
+//! loop (`pace`): events are due by a plan, and their latency runs from there.
 //!
 //! Invariant: [`Load::start`] returns either workers that are all connected and ready, or an error
 //! and no thread; every thread is joined by [`Load::finish`] or by dropping the load, except those
 //! that ignore a shut-down socket, and these are reported.
 
 use std::collections::BTreeMap;
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Sender};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use waggle_stats::latency::LatencyHistogram;
 
+use crate::clock::now_ns;
 use crate::command::{log_of, mysql, open_state, setup, shared};
-use crate::context::Shared;
+use crate::context::{Budget, Shared};
 use crate::driver::Driver;
-use crate::state::{Called, Setup, State};
+use crate::pace::Pace;
+use crate::snapshot;
+use crate::state::{Setup, State};
 use crate::tally::{Counters, Tally, locked};
-use crate::{LoadError, LoadSpec, WorkerError};
+use crate::workers::{self, block_signals, outcome, panicked};
+use crate::{LoadError, LoadSpec, Overflow, Snapshot};
 
 /// How long abandoned workers get after their sockets were shut down.
 const AFTER_INTERRUPT: Duration = Duration::from_secs(5);
 
+/// How often they are told meanwhile.
+const INTERRUPT_AGAIN: Duration = Duration::from_millis(250);
+
+/// The same when the load could not start: nobody waits for what it measured.
+const AFTER_FAILED_START: Duration = Duration::from_millis(500);
+
+/// How often a start that waits for a server looks whether it is still wanted.
+const CANCEL_CHECK: Duration = Duration::from_millis(50);
+
+/// How often a waiting caller looks whether the backlog ends the load.
+const BACKLOG_CHECK: Duration = Duration::from_millis(20);
+
 /// Threads that run a workload against one server.
 pub struct Load {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     tallies: Vec<Arc<Tally>>,
     workers: Vec<JoinHandle<()>>,
     script: Option<ScriptThread>,
-    since: Mutex<Baseline>,
-    /// Empty histograms for the next take, so that taking allocates nothing after the first.
-    spares: Mutex<Vec<LatencyHistogram>>,
+    /// What had been counted when the current measurement began.
+    since: Mutex<Snapshot>,
+    /// Latencies that were taken.
+    taken: Mutex<LatencyHistogram>,
+    event_limit: Option<u64>,
+    overflow: Overflow,
     stop_grace: Duration,
-}
-
-/// What had been counted when the current measurement began.
-#[derive(Debug, Clone)]
-struct Baseline {
-    at: Instant,
-    counters: Counters,
-    cpu_ns: u64,
-    errors_by_errno: BTreeMap<u16, u64>,
 }
 
 /// The state that runs `init` before and `done` after the workers.
 struct ScriptThread {
     finish: Sender<()>,
-    handle: JoinHandle<Result<(), LoadError>>,
+    /// Behind a lock so that a load can be shared between threads.
+    done: Mutex<Receiver<Result<(), LoadError>>>,
 }
 
 /// Where a load stands.
@@ -78,6 +89,8 @@ pub struct LoadReport {
     pub cpu_ns: u64,
     /// Errors that restarted an event, by the server's error number.
     pub errors_by_errno: BTreeMap<u16, u64>,
+    /// Everything since the load started, read after the last worker had ended.
+    pub last: Snapshot,
 }
 
 impl Load {
@@ -89,31 +102,44 @@ impl Load {
     /// The same with a driver of the caller's.
     pub fn start_with(spec: &LoadSpec, driver: Arc<dyn Driver>) -> Result<Load, LoadError> {
         let setup = setup(spec, "run", log_of(spec));
-        let shared = shared(spec, driver, Arc::default(), None);
-        let script = ScriptThread::start(&setup, &shared)?;
+        let mut shared = shared(spec, driver, Arc::default(), None);
+        shared.budget = Budget::new(spec.event_limit);
+        if let Some(plan) = &spec.arrivals {
+            plan.check()?;
+            let pace = Pace::new(plan.clone(), spec.seed, spec.overflow, now_ns());
+            shared.pace = Some(pace);
+        }
+        let shared = Arc::new(shared);
+        let tally = || Arc::new(Tally::new(shared.pace.is_some()));
+        let tallies: Vec<Arc<Tally>> = (0..spec.threads).map(|_| tally()).collect();
+        let since = Mutex::new(snapshot::read(&shared, &tallies));
+        let script = ScriptThread::start(&setup, &shared, &spec.cancel)?;
         let mut load = Load {
             shared,
-            tallies: (0..spec.threads)
-                .map(|_| Arc::new(Tally::default()))
-                .collect(),
+            tallies,
             workers: Vec::new(),
             script: Some(script),
-            since: Mutex::new(Baseline {
-                at: Instant::now(),
-                counters: Counters::default(),
-                cpu_ns: 0,
-                errors_by_errno: BTreeMap::new(),
-            }),
-            spares: Mutex::default(),
+            since,
+            taken: Mutex::default(),
+            event_limit: spec.event_limit,
+            overflow: spec.overflow,
             stop_grace: spec.stop_grace,
         };
-        for thread in 0..spec.threads {
-            load.spawn(&setup, thread)?;
-        }
+        workers::spawn(
+            &setup,
+            &load.shared,
+            &load.tallies,
+            spec.io,
+            &mut load.workers,
+        )?;
         // A worker is ready when it parks before its first event.
-        load.shared.gate.wait_idle();
+        while !load.shared.gate.wait_ready(CANCEL_CHECK) {
+            if spec.cancel.load(Ordering::Relaxed) {
+                return Err(load.abandon_start());
+            }
+        }
         if load.shared.gate.has_failed() {
-            return Err(load.stop().err().unwrap_or(LoadError::Cancelled));
+            return Err(load.abandon_start());
         }
         load.rebase();
         if !spec.start_paused {
@@ -122,111 +148,150 @@ impl Load {
         Ok(load)
     }
 
-    fn spawn(&mut self, setup: &Setup, thread: u32) -> Result<(), LoadError> {
-        let (setup, shared) = (setup.clone(), self.shared.clone());
-        let tally = self.tallies[thread as usize].clone();
-        let spawned = thread::Builder::new()
-            .name(format!("waggle-load-{thread}"))
-            .spawn(move || worker(&setup, thread, &shared, &tally));
-        match spawned {
-            Ok(handle) => {
-                self.workers.push(handle);
-                Ok(())
-            }
-            Err(source) => {
-                // The gate counts to the number of threads asked for.
-                for _ in thread..self.tallies.len() as u32 {
-                    self.shared.gate.worker_ended();
-                }
-                Err(LoadError::Spawn { thread, source })
-            }
+    /// Why the load did not start: the others do not go on connecting, nor wait for a server.
+    fn abandon_start(self) -> LoadError {
+        self.shared.abandoned.store(true, Ordering::Relaxed);
+        let connected = self.shared.gate.parked_at_failure();
+        let threads = self.tallies.len() as u32;
+        match self.finish_within(AFTER_FAILED_START).1 {
+            Some(LoadError::Worker(source)) if source.connecting => LoadError::Connect {
+                connected,
+                threads,
+                source,
+            },
+            Some(error @ LoadError::Worker(_)) => error,
+            _ => LoadError::Cancelled,
         }
+    }
+
+    /// Everything counted since the load started. Costs the workers nothing.
+    pub fn snapshot(&self) -> Snapshot {
+        snapshot::read(&self.shared, &self.tallies)
     }
 
     /// What was counted since the start or the last [`reset`](Load::reset). Exact while paused;
     /// while running, each counter is at most one statement behind.
     pub fn counters(&self) -> Counters {
-        self.counted().since(&locked(&self.since).counters)
-    }
-
-    fn counted(&self) -> Counters {
-        self.tallies.iter().fold(Counters::default(), |sum, tally| {
-            sum.plus(&tally.counters())
-        })
+        snapshot::counted(&self.tallies).since(&locked(&self.since).counters)
     }
 
     /// Holds the workers between two transactions; returns when every one is held (or ended), so
     /// that no statement is in flight.
     pub fn pause(&self) {
-        self.shared.gate.pause();
+        self.hold();
         self.shared.gate.wait_idle();
+        self.forget_backlog();
     }
 
     /// Like [`pause`](Load::pause) with a limit: false when a statement is still in flight then
     /// (the workers stay told to hold).
     pub fn pause_within(&self, limit: Duration) -> bool {
-        self.shared.gate.pause();
-        self.shared.gate.wait_idle_for(limit)
+        self.hold();
+        let idle = self.shared.gate.wait_idle_for(limit);
+        if idle {
+            self.forget_backlog();
+        }
+        idle
     }
 
-    /// Lets paused workers go on.
+    fn hold(&self) {
+        self.shared.gate.pause();
+        if let Some(pace) = &self.shared.pace {
+            pace.halt(now_ns());
+        }
+    }
+
+    /// Workers that are still in an event after a pause that did not succeed within its limit.
+    pub fn busy(&self) -> u32 {
+        self.shared.gate.busy()
+    }
+
+    /// Events begun in an open loop.
+    fn begun(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.begun()).sum()
+    }
+
+    fn forget_backlog(&self) {
+        if let Some(pace) = &self.shared.pace {
+            pace.forget_backlog(self.begun());
+        }
+    }
+
+    /// Lets paused workers go on. An open loop takes its plan up where it was paused, without
+    /// what had become due and was not begun.
     pub fn resume(&self) {
+        if let Some(pace) = &self.shared.pace
+            && !self.shared.gate.is_stopped()
+        {
+            pace.go_on(now_ns(), self.begun());
+        }
         self.shared.gate.resume();
     }
 
     /// Forgets what was counted, at a point where no transaction is in flight: the end of a
-    /// warm-up. A paused load stays paused.
+    /// warm-up. A paused load stays paused; the plan of an open loop and the limit of events
+    /// begin anew. (Snapshots go on counting from the start; take their difference.)
     pub fn reset(&self) {
         let was_paused = self.shared.gate.is_paused();
         self.pause();
+        if let Some(pace) = &self.shared.pace {
+            pace.rewind(now_ns(), self.begun());
+        }
+        self.shared.budget.set(self.event_limit);
         self.rebase();
         if !was_paused {
             self.resume();
         }
     }
 
+    /// From now on this many events may be begun, over all threads; `None`: any number. Exact
+    /// while paused.
+    pub fn set_event_limit(&self, limit: Option<u64>) {
+        self.shared.budget.set(limit);
+    }
+
     fn rebase(&self) {
-        drop(self.take_latency());
-        *locked(&self.since) = Baseline {
-            at: Instant::now(),
-            counters: self.counted(),
-            cpu_ns: self.cpu_ns(),
-            errors_by_errno: self.errors_by_errno(),
-        };
+        let now = self.snapshot();
+        *locked(&self.taken) = now.response.clone();
+        *locked(&self.since) = now;
     }
 
     /// Latencies of the transactions that ended since the last take, in nanoseconds.
     pub fn take_latency(&self) -> LatencyHistogram {
-        let mut merged = LatencyHistogram::new();
-        let mut spares = locked(&self.spares);
-        for tally in &self.tallies {
-            let mut taken = tally.take_latency(spares.pop().unwrap_or_default());
-            merged.merge(&taken);
-            taken.reset();
-            spares.push(taken);
-        }
-        merged
+        let mut taken = locked(&self.taken);
+        let all = snapshot::response(&self.tallies);
+        let mut since = all.clone();
+        since.subtract(&taken);
+        *taken = all;
+        since
     }
 
     /// CPU time of the worker threads since they started, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
-        self.tallies.iter().map(|tally| tally.cpu_ns()).sum()
-    }
-
-    fn errors_by_errno(&self) -> BTreeMap<u16, u64> {
-        let mut sum = BTreeMap::new();
-        for tally in &self.tallies {
-            for (errno, count) in tally.errors_by_errno() {
-                *sum.entry(errno).or_default() += count;
-            }
-        }
-        sum
+        snapshot::cpu_ns(&self.tallies)
     }
 
     /// Waits for at most `limit`; returns earlier when the load failed or ended by itself.
     pub fn wait(&self, limit: Duration) -> LoadState {
-        self.shared.gate.wait_over(limit);
-        self.state()
+        let deadline = Instant::now() + limit;
+        let watches = matches!(self.overflow, Overflow::Abort { .. });
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let slice = if watches {
+                left.min(BACKLOG_CHECK)
+            } else {
+                left
+            };
+            if self.shared.gate.wait_over(slice) || left <= slice {
+                return self.state();
+            }
+            // When all workers are stuck in statements, nobody else looks at the backlog.
+            if let Some(pace) = &self.shared.pace
+                && let (_, Some(too_many)) = pace.offered(now_ns(), self.begun())
+            {
+                self.shared.overflowed(too_many);
+            }
+        }
     }
 
     /// Where the load stands now.
@@ -256,38 +321,40 @@ impl Load {
     /// are shut down.
     pub fn finish_within(mut self, grace: Duration) -> (LoadReport, Option<LoadError>) {
         let stuck = self.end_workers(grace);
-        let since = locked(&self.since).clone();
-        let mut errors_by_errno = self.errors_by_errno();
-        for (errno, before) in &since.errors_by_errno {
-            if let Some(count) = errors_by_errno.get_mut(errno) {
-                *count -= before;
-            }
-        }
-        errors_by_errno.retain(|_, count| *count > 0);
+        let last = self.snapshot();
+        let latency = self.take_latency();
+        let since = locked(&self.since);
+        let measured = last.since(&since);
+        let errors = measured.errors.iter();
         let report = LoadReport {
-            counters: self.counted().since(&since.counters),
-            latency: self.take_latency(),
+            counters: measured.counters,
+            latency,
             duration: since.at.elapsed(),
-            cpu_ns: self.cpu_ns().saturating_sub(since.cpu_ns),
-            errors_by_errno,
+            cpu_ns: measured.cpu_ns,
+            errors_by_errno: errors.map(|(errno, error)| (*errno, error.count)).collect(),
+            last,
         };
+        drop(since);
         let failure = self.shared.gate.take_failure().or(stuck);
-        let done = self.script.take().map_or(Ok(()), ScriptThread::finish);
+        let script = self.script.take();
+        let done = script.map_or(Ok(()), |script| script.finish(&self.shared, grace));
         (report, failure.or(done.err()))
     }
 
     fn end_workers(&mut self, grace: Duration) -> Option<LoadError> {
         let gate = &self.shared.gate;
         gate.stop();
+        if let Some(pace) = &self.shared.pace {
+            pace.halt(now_ns());
+        }
         let mut waited = grace;
         let mut ended = gate.wait_ended(waited);
-        if !ended {
-            self.shared.abandoned.store(true, Ordering::Relaxed);
-            for interrupt in locked(&self.shared.interrupters).values() {
-                interrupt();
-            }
-            waited += AFTER_INTERRUPT;
-            ended = gate.wait_ended(AFTER_INTERRUPT);
+        let give_up = waited + AFTER_INTERRUPT;
+        while !ended && waited < give_up {
+            // Again and again: a socket that is only about to connect does not notice.
+            self.shared.interrupt_all();
+            waited += INTERRUPT_AGAIN;
+            ended = gate.wait_ended(INTERRUPT_AGAIN);
         }
         if ended {
             for worker in self.workers.drain(..) {
@@ -312,49 +379,79 @@ impl Drop for Load {
             self.end_workers(self.stop_grace);
         }
         if let Some(script) = self.script.take() {
-            let _ = script.finish();
+            let _ = script.finish(&self.shared, self.stop_grace);
         }
     }
 }
 
 impl ScriptThread {
     /// Checks the script and runs its `init`, all before a worker is started.
-    fn start(setup: &Setup, shared: &Arc<Shared>) -> Result<ScriptThread, LoadError> {
+    fn start(
+        setup: &Setup,
+        shared: &Arc<Shared>,
+        cancel: &AtomicBool,
+    ) -> Result<ScriptThread, LoadError> {
         let (finish, finished) = mpsc::channel();
-        let (ready, is_ready) = mpsc::channel();
+        let (tell, is_ready) = mpsc::channel();
+        let (tell_done, done) = mpsc::channel();
         let (setup, shared) = (setup.clone(), shared.clone());
         let body = move || {
             block_signals();
             let mut state = match open_and_init(&setup, &shared) {
                 Ok(state) => state,
                 Err(error) => {
-                    // The receiver waits for this one message.
-                    let _ = ready.send(Err(error));
-                    return Ok(());
+                    // Nobody listens when the start was cancelled.
+                    let _ = tell.send(Err(error));
+                    return;
                 }
             };
-            let _ = ready.send(Ok(()));
+            let _ = tell.send(Ok(()));
             // An error means that the load was dropped: `done` is due all the same.
             let _ = finished.recv();
-            let done = state.call_if_defined("done");
+            let result = state.call_if_defined("done");
             state.disconnect_all();
-            outcome(done)
+            let _ = tell_done.send(outcome(result));
         };
-        let handle = thread::Builder::new()
+        thread::Builder::new()
             .name("waggle-script".to_owned())
             .spawn(body)
             .map_err(|source| LoadError::Spawn { thread: 0, source })?;
-        match is_ready.recv() {
-            Ok(Ok(())) => Ok(ScriptThread { finish, handle }),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(panicked(0)),
+        loop {
+            match is_ready.recv_timeout(CANCEL_CHECK) {
+                Ok(Ok(())) => {
+                    return Ok(ScriptThread {
+                        finish,
+                        done: Mutex::new(done),
+                    });
+                }
+                Ok(Err(error)) => return Err(error),
+                Err(RecvTimeoutError::Disconnected) => return Err(panicked(0)),
+                Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => {
+                    return Err(LoadError::Cancelled);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
         }
     }
 
-    fn finish(self) -> Result<(), LoadError> {
-        // It may have ended by a panic; the join tells.
+    /// Runs `done`, which gets as long as the workers got.
+    fn finish(self, shared: &Shared, grace: Duration) -> Result<(), LoadError> {
+        // It may have ended by a panic; the missing answer tells.
         let _ = self.finish.send(());
-        self.handle.join().unwrap_or_else(|_| Err(panicked(0)))
+        let done = locked(&self.done);
+        let mut answer = done.recv_timeout(grace);
+        if answer.is_err() {
+            shared.interrupt_all();
+            answer = done.recv_timeout(AFTER_INTERRUPT);
+        }
+        match answer {
+            Ok(result) => result,
+            Err(RecvTimeoutError::Disconnected) => Err(panicked(0)),
+            Err(RecvTimeoutError::Timeout) => Err(LoadError::Stuck {
+                threads: 1,
+                waited_s: (grace + AFTER_INTERRUPT).as_secs_f64(),
+            }),
+        }
     }
 }
 
@@ -367,60 +464,4 @@ fn open_and_init(setup: &Setup, shared: &Arc<Shared>) -> Result<State, LoadError
     }
     outcome(state.call_if_defined("init"))?;
     Ok(state)
-}
-
-/// The body of a worker thread.
-fn worker(setup: &Setup, thread: u32, shared: &Arc<Shared>, tally: &Arc<Tally>) {
-    block_signals();
-    tally.thread_started();
-    let result = panic::catch_unwind(AssertUnwindSafe(|| {
-        run_script(setup, thread, shared, tally)
-    }));
-    if let Err(error) = result.unwrap_or_else(|_| Err(panicked(thread))) {
-        shared.gate.fail(error);
-    }
-    tally.thread_ended();
-    shared.gate.worker_ended();
-}
-
-fn run_script(
-    setup: &Setup,
-    thread: u32,
-    shared: &Arc<Shared>,
-    tally: &Arc<Tally>,
-) -> Result<(), LoadError> {
-    let mut state = open_state(setup, thread, shared, tally)?;
-    let result = outcome(state.call_if_defined("thread_init"))
-        .and_then(|()| outcome(state.call_if_defined("thread_run")))
-        .and_then(|()| outcome(state.call_if_defined("thread_done")));
-    state.disconnect_all();
-    result
-}
-
-fn outcome(called: Called) -> Result<(), LoadError> {
-    match called {
-        Called::Done(_) | Called::Stopped => Ok(()),
-        Called::Failed(error) => Err(LoadError::Worker(error)),
-    }
-}
-
-fn panicked(thread: u32) -> LoadError {
-    let message = "the thread panicked; this is a fault of waggle";
-    LoadError::Worker(Box::new(WorkerError::plain(thread, message)))
-}
-
-/// Signals are for the thread that decides what they mean; a worker in a system call would only
-/// be disturbed by them.
-fn block_signals() {
-    // SAFETY: the set is initialised by sigfillset before it is read, and the mask is that of the
-    // calling thread alone.
-    unsafe {
-        let mut signals = std::mem::zeroed();
-        libc::sigfillset(&mut signals);
-        // Faults are raised in the thread at fault and must stay deliverable.
-        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL] {
-            libc::sigdelset(&mut signals, fault);
-        }
-        libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
-    }
 }

@@ -1,13 +1,14 @@
 //! Options that a workload declares, and the values a user gave for them.
 //!
-//! The type of an option is the type of its default, as scripts for sysbench expect: a boolean, a
-//! number, a list, and everything else is text. Invariant: a value that does not fit its type and
-//! a name that nobody declared are refused before anything is connected.
+//! The type of an option is the type of its default, as scripts for sysbench expect (a boolean, a
+//! number, a list, and everything else is text), unless the script names one. Invariant: a value
+//! that does not fit its type and a name that nobody declared are refused before anything is
+//! connected.
 
 use std::collections::BTreeMap;
 
 use crate::rand::{Distribution, RandSettings};
-use crate::{LoadError, Script};
+use crate::{Dialect, LoadError, Script};
 
 /// A value of an option.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,30 +30,104 @@ pub struct DeclaredOption {
     pub name: String,
     /// The script's own words.
     pub description: String,
-    /// The value without the user's wish; its variant is the option's type.
+    /// The value without the user's wish.
     pub default: OptionValue,
+    /// What values it takes.
+    pub kind: OptionKind,
 }
 
-impl OptionValue {
-    fn parse_like(&self, name: &str, text: &str) -> Result<OptionValue, LoadError> {
+/// The type of an option: what its default says, unless the script names one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionKind {
+    /// `on` or `off`.
+    Bool,
+    /// A whole number.
+    Int,
+    /// A whole number that may end in K, M, G or T (powers of 1024).
+    Size,
+    /// A number.
+    Double,
+    /// Any text.
+    Text,
+    /// Texts with commas between.
+    List,
+    /// The name of a file; scripts see no value.
+    File,
+}
+
+impl OptionKind {
+    /// By the numbers of `sysbench.cmdline.ARG_*`.
+    pub(crate) fn by_number(number: u32) -> OptionKind {
+        match number {
+            1 => OptionKind::Bool,
+            2 => OptionKind::Int,
+            3 => OptionKind::Size,
+            4 => OptionKind::Double,
+            6 => OptionKind::List,
+            7 => OptionKind::File,
+            _ => OptionKind::Text,
+        }
+    }
+}
+
+impl DeclaredOption {
+    /// A value as typed.
+    pub fn parse(&self, text: &str) -> Result<OptionValue, LoadError> {
         let refused = |expected| LoadError::OptionValue {
-            name: name.to_owned(),
+            name: self.name.clone(),
             value: text.to_owned(),
             expected,
         };
-        Ok(match self {
-            OptionValue::Bool(_) => match text {
-                "on" | "true" | "1" => OptionValue::Bool(true),
+        let number = |text: &str| match text.trim().parse::<f64>() {
+            Ok(number) if number.is_finite() => Some(number),
+            _ => None,
+        };
+        Ok(match self.kind {
+            OptionKind::Bool => match text {
+                // The bare name of an option switches it on.
+                "on" | "true" | "1" | "" => OptionValue::Bool(true),
                 "off" | "false" | "0" => OptionValue::Bool(false),
                 _ => return Err(refused("on or off")),
             },
-            OptionValue::Number(_) => match text.trim().parse::<f64>() {
-                Ok(number) if number.is_finite() => OptionValue::Number(number),
-                _ => return Err(refused("a number")),
+            OptionKind::Int => match number(text).filter(|number| number.fract() == 0.0) {
+                Some(number) => OptionValue::Number(number),
+                None => return Err(refused("a whole number")),
             },
-            OptionValue::Text(_) => OptionValue::Text(text.to_owned()),
-            OptionValue::List(_) => OptionValue::List(split_list(text)),
+            OptionKind::Double => {
+                OptionValue::Number(number(text).ok_or_else(|| refused("a number"))?)
+            }
+            OptionKind::Size => match parse_size(text) {
+                Some(bytes) => OptionValue::Number(bytes),
+                None => return Err(refused("a size such as 64K, 16M or 1G")),
+            },
+            OptionKind::Text | OptionKind::File => OptionValue::Text(text.to_owned()),
+            OptionKind::List => OptionValue::List(split_list(text)),
         })
+    }
+}
+
+fn parse_size(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let (digits, power) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (&text[..at], 1),
+        (at, 'm' | 'M') => (&text[..at], 2),
+        (at, 'g' | 'G') => (&text[..at], 3),
+        (at, 't' | 'T') => (&text[..at], 4),
+        _ => (text, 0),
+    };
+    let number: u64 = digits.parse().ok()?;
+    Some(number as f64 * 1024f64.powi(power))
+}
+
+impl OptionValue {
+    /// The type of a value that names none itself.
+    fn kind(&self) -> OptionKind {
+        match self {
+            OptionValue::Bool(_) => OptionKind::Bool,
+            OptionValue::Number(_) => OptionKind::Double,
+            OptionValue::Text(_) => OptionKind::Text,
+            OptionValue::List(_) => OptionKind::List,
+        }
     }
 }
 
@@ -70,17 +145,18 @@ pub(crate) fn canonical_name(name: &str) -> String {
 }
 
 /// Options that every workload has: how `sysbench.rand.default` draws.
-pub(crate) fn general() -> Vec<DeclaredOption> {
+pub(crate) fn general(dialect: Dialect) -> Vec<DeclaredOption> {
     let settings = RandSettings::default();
-    let option = |name: &str, description: &str, default| DeclaredOption {
+    let option = |name: &str, description: &str, default: OptionValue| DeclaredOption {
         name: name.to_owned(),
         description: description.to_owned(),
+        kind: default.kind(),
         default,
     };
     let number = |name: &str, description: &str, default| {
         option(name, description, OptionValue::Number(default))
     };
-    let kind = OptionValue::Text("uniform".to_owned());
+    let kind = OptionValue::Text(default_distribution(dialect).to_owned());
     let hit = settings.special_hit_percent;
     vec![
         option("rand_type", "distribution of sysbench.rand.default", kind),
@@ -106,6 +182,14 @@ pub(crate) fn general() -> Vec<DeclaredOption> {
         ),
         number("rand_spec_res", "draws that hit the special share, %", hit),
     ]
+}
+
+/// What `sysbench.rand.default` draws from unless the user says otherwise.
+fn default_distribution(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::V1_0 => "special",
+        Dialect::V1_1 => "uniform",
+    }
 }
 
 /// The settings of the generator among the user's options.
@@ -153,11 +237,13 @@ pub(crate) fn rand_settings(
     })
 }
 
-/// The value of every declared option: the user's, else the default.
+/// The value of every declared option: the user's, else the default. Legacy scripts declare
+/// nothing and get what was given, as text (`undeclared`).
 pub(crate) fn resolve(
     script: &Script,
     declared: &[DeclaredOption],
     given: &BTreeMap<String, String>,
+    undeclared: bool,
 ) -> Result<BTreeMap<String, OptionValue>, LoadError> {
     let mut values: BTreeMap<String, OptionValue> = declared
         .iter()
@@ -165,23 +251,28 @@ pub(crate) fn resolve(
         .collect();
     for (name, text) in given {
         let name = canonical_name(name);
-        let Some(value) = values.get_mut(&name) else {
-            let known: Vec<&str> = declared.iter().map(|option| option.name.as_str()).collect();
-            let known = if known.is_empty() {
-                "none at all".to_owned()
-            } else {
-                known.join(", ")
-            };
-            let script = script.name().to_owned();
-            return Err(LoadError::UnknownOption {
-                script,
-                name,
-                known,
-            });
+        let value = match declared.iter().find(|option| option.name == name) {
+            Some(option) => option.parse(text)?,
+            None if undeclared => OptionValue::Text(text.clone()),
+            None => return Err(unknown(script, name, declared)),
         };
-        *value = value.parse_like(&name, text)?;
+        values.insert(name, value);
     }
     Ok(values)
+}
+
+fn unknown(script: &Script, name: String, declared: &[DeclaredOption]) -> LoadError {
+    let known: Vec<&str> = declared.iter().map(|option| option.name.as_str()).collect();
+    let known = match known.as_slice() {
+        [] => "none at all".to_owned(),
+        known => known.join(", "),
+    };
+    let script = script.name().to_owned();
+    LoadError::UnknownOption {
+        script,
+        name,
+        known,
+    }
 }
 
 #[cfg(test)]
@@ -189,9 +280,10 @@ mod tests {
     use super::*;
 
     fn declared() -> Vec<DeclaredOption> {
-        let option = |name: &str, default| DeclaredOption {
+        let option = |name: &str, default: OptionValue| DeclaredOption {
             name: name.to_owned(),
             description: String::new(),
+            kind: default.kind(),
             default,
         };
         vec![
@@ -205,7 +297,7 @@ mod tests {
     fn resolved(name: &str, text: &str) -> Result<OptionValue, String> {
         let script = Script::from_text("mine", "");
         let given = BTreeMap::from([(name.to_owned(), text.to_owned())]);
-        resolve(&script, &declared(), &given)
+        resolve(&script, &declared(), &given, false)
             .map(|mut values| values.remove(&canonical_name(name)).unwrap())
             .map_err(|error| error.to_string())
     }
@@ -232,6 +324,33 @@ mod tests {
         let wrong = "option 'auto_inc' of the workload wants on or off, not 'maybe'";
         assert_eq!(resolved("auto_inc", "maybe"), Err(wrong.into()));
         assert!(resolved("table_size", "inf").is_err());
+    }
+
+    #[test]
+    fn a_script_may_name_the_type() {
+        let option = |kind| DeclaredOption {
+            name: "it".to_owned(),
+            description: String::new(),
+            default: OptionValue::Number(0.0),
+            kind,
+        };
+        let size = option(OptionKind::Size);
+        assert_eq!(size.parse("64K").unwrap(), OptionValue::Number(65536.0));
+        assert_eq!(size.parse("3").unwrap(), OptionValue::Number(3.0));
+        for wrong in ["K", "", "1.5M", "-1", "1KB"] {
+            assert!(size.parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(option(OptionKind::Int).parse("1.5").is_err());
+        let on = option(OptionKind::Bool).parse("").unwrap();
+        assert_eq!(on, OptionValue::Bool(true));
+    }
+
+    #[test]
+    fn legacy_scripts_get_what_nobody_declared_as_text() {
+        let script = Script::from_text("mine", "");
+        let given = BTreeMap::from([("oltp-tables".to_owned(), "3".to_owned())]);
+        let values = resolve(&script, &[], &given, true).unwrap();
+        assert_eq!(values["oltp_tables"], OptionValue::Text("3".into()));
     }
 
     #[test]

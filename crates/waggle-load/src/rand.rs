@@ -64,6 +64,8 @@ pub(crate) struct Rand {
     state: [u64; 4],
     settings: RandSettings,
     unique: UniqueSource,
+    /// Which order the values of [`Rand::unique`] come in; of the seed, the same in all threads.
+    unique_key: [u32; 2],
     pareto_power: f64,
     zipfian: Zipfian,
 }
@@ -93,11 +95,15 @@ impl Rand {
         let mut base = seed;
         let mut position = split_mix(&mut base) ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03);
         let state = std::array::from_fn(|_| split_mix(&mut position));
+        // The upper half of the stream is the phase of the run, which all threads share.
+        let mut phase = base ^ (stream >> 32).wrapping_mul(0xA076_1D64_78BD_642F);
+        let unique_key = split_mix(&mut phase);
         let h = settings.pareto_h;
         Rand {
             state,
             settings,
             unique,
+            unique_key: [unique_key as u32, (unique_key >> 32) as u32],
             pareto_power: h.ln() / (1.0 - h).ln(),
             zipfian: Zipfian::new(1, settings.zipfian_exponent),
         }
@@ -180,15 +186,14 @@ impl Rand {
         low.wrapping_add(rank as i64 - 1)
     }
 
-    /// Never the same value twice in a load (until 2^32 values were drawn).
+    /// Never the same value twice in a load (until 2^32 values were drawn by all threads
+    /// together), in an order of the seed's. Leaves the thread's own stream alone. Which thread
+    /// gets which value depends on who comes first: that is the price of never repeating.
     pub(crate) fn unique(&mut self) -> u32 {
-        // The finaliser of MurmurHash3 is a bijection on 32 bits: distinct in, distinct out.
-        let mut mixed = self.unique.0.fetch_add(1, Ordering::Relaxed);
-        mixed ^= mixed >> 16;
-        mixed = mixed.wrapping_mul(0x85EB_CA6B);
-        mixed ^= mixed >> 13;
-        mixed = mixed.wrapping_mul(0xC2B2_AE35);
-        mixed ^ (mixed >> 16)
+        permuted(
+            self.unique.0.fetch_add(1, Ordering::Relaxed),
+            self.unique_key,
+        )
     }
 
     /// Fills `out` by `format`: `#` becomes a digit, `@` a lower-case letter, others stay.
@@ -223,6 +228,19 @@ impl Rand {
         }
         length
     }
+}
+
+/// Every step is a bijection on 32 bits (an addition, a multiplication by an odd number, a shift
+/// folded in), so distinct values stay distinct.
+fn permuted(value: u32, key: [u32; 2]) -> u32 {
+    let mut mixed = value.wrapping_add(key[0]);
+    for (round_key, odd) in [(key[1], 0x85EB_CA6B), (key[0], 0xC2B2_AE35)] {
+        mixed ^= mixed >> 16;
+        mixed = mixed.wrapping_mul(odd).wrapping_add(round_key);
+        mixed ^= mixed >> 13;
+    }
+    mixed = mixed.wrapping_mul(0x846C_A68B);
+    mixed ^ (mixed >> 16)
 }
 
 fn span(low: i64, high: i64) -> u64 {
@@ -302,102 +320,4 @@ impl Zipfian {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rand(seed: u64, stream: u64) -> Rand {
-        Rand::new(
-            seed,
-            stream,
-            RandSettings::default(),
-            UniqueSource::default(),
-        )
-    }
-
-    fn draws(seed: u64, stream: u64) -> Vec<u64> {
-        let mut rand = rand(seed, stream);
-        (0..64).map(|_| rand.next_u64()).collect()
-    }
-
-    #[test]
-    fn the_same_seed_and_thread_draw_the_same_values() {
-        assert_eq!(draws(7, 3), draws(7, 3));
-        assert_ne!(draws(7, 3), draws(7, 4));
-        assert_ne!(draws(7, 3), draws(8, 3));
-        assert_ne!(draws(1, 2), draws(2, 1));
-    }
-
-    #[test]
-    fn every_distribution_stays_in_its_range_and_reaches_it() {
-        for distribution in [
-            Distribution::Uniform,
-            Distribution::Gaussian,
-            Distribution::Special,
-            Distribution::Pareto,
-            Distribution::Zipfian,
-        ] {
-            let mut rand = rand(1, 0);
-            let mut counts = [0u32; 10];
-            for _ in 0..100_000 {
-                let value = rand.drawn(distribution, 11, 20);
-                counts[(value - 11) as usize] += 1;
-            }
-            // A bell of twelve draws hardly ever reaches its ends, and special draws are such a
-            // bell outside of the middle.
-            let is_bell = matches!(distribution, Distribution::Gaussian | Distribution::Special);
-            let sure = if is_bell { 2..8 } else { 0..10 };
-            assert!(
-                counts[sure].iter().all(|&n| n > 0),
-                "{distribution:?}: {counts:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn zipfian_ranks_follow_their_weights() {
-        let mut rand = rand(5, 0);
-        let mut counts = [0f64; 100];
-        for _ in 0..200_000 {
-            counts[rand.drawn(Distribution::Zipfian, 1, 100) as usize - 1] += 1.0;
-        }
-        let total: f64 = (1..=100).map(|rank| f64::from(rank).powf(-0.8)).sum();
-        for rank in [1u32, 2, 10, 100] {
-            let expected = 200_000.0 * f64::from(rank).powf(-0.8) / total;
-            let seen = counts[rank as usize - 1];
-            assert!(
-                (seen / expected - 1.0).abs() < 0.1,
-                "rank {rank}: {seen} vs {expected}"
-            );
-        }
-    }
-
-    #[test]
-    fn special_draws_hit_the_middle_as_often_as_documented() {
-        let mut rand = rand(5, 0);
-        let hits = (0..100_000)
-            .map(|_| rand.drawn(Distribution::Special, 1, 10_000))
-            .filter(|value| (4951..=5050).contains(value))
-            .count();
-        // 75 % by choice, and a few of the others fall there by chance.
-        assert!((75_000..80_000).contains(&hits), "{hits}");
-    }
-
-    #[test]
-    fn strings_follow_their_format() {
-        let mut out = [0; 9];
-        rand(3, 0).fill(b"##-@@@-#!", &mut out);
-        assert!(
-            out[..2].iter().chain([&out[7]]).all(u8::is_ascii_digit),
-            "{out:?}"
-        );
-        assert!(out[3..6].iter().all(u8::is_ascii_lowercase), "{out:?}");
-        assert_eq!([out[2], out[6], out[8]], *b"--!");
-    }
-
-    #[test]
-    fn unique_values_do_not_repeat() {
-        let mut rand = rand(1, 0);
-        let values: std::collections::BTreeSet<u32> = (0..100_000).map(|_| rand.unique()).collect();
-        assert_eq!(values.len(), 100_000);
-    }
-}
+mod tests;

@@ -3,40 +3,78 @@
 //! Invariant: a shipped workload is loaded from the binary alone, so that what ran is what this
 //! version ships, whatever lies in the current directory.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs, io};
 
 use crate::LoadError;
 
+/// The text of each file of workloads/ named here, under its name without the extension.
+macro_rules! shipped {
+    ($($name:literal,)*) => {
+        &[$(($name, include_str!(concat!("../../../workloads/", $name, ".lua"))),)*]
+    };
+}
+
 /// Modules that scripts may `require`; shipped workloads are among them.
-const MODULES: [(&str, &str); 4] = [
-    (
-        "oltp_common",
-        include_str!("../../../workloads/oltp_common.lua"),
-    ),
-    (
-        "oltp_point_select",
-        include_str!("../../../workloads/oltp_point_select.lua"),
-    ),
-    (
-        "oltp_read_only",
-        include_str!("../../../workloads/oltp_read_only.lua"),
-    ),
-    (
-        "oltp_read_write",
-        include_str!("../../../workloads/oltp_read_write.lua"),
-    ),
+const MODULES: &[(&str, &str)] = shipped![
+    "bulk_insert",
+    "json",
+    "linkbench",
+    "linkbench_degrees",
+    "linkbench_graph",
+    "linkbench_load",
+    "oltp_common",
+    "oltp_delete",
+    "oltp_insert",
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_write_only",
+    "select_random_points",
+    "select_random_ranges",
+    "tpcc",
+    "tpcc_clock",
+    "tpcc_conditions",
+    "tpcc_figures",
+    "tpcc_load",
+    "tpcc_random",
+    "tpcc_schema",
+    "tpcc_transactions",
 ];
 
 /// The workloads that can be named without a path.
-pub const BUILTIN_WORKLOADS: [&str; 3] = ["oltp_point_select", "oltp_read_only", "oltp_read_write"];
+pub const BUILTIN_WORKLOADS: &[&str] = &[
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_write_only",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_insert",
+    "oltp_delete",
+    "bulk_insert",
+    "select_random_points",
+    "select_random_ranges",
+    "json",
+    "tpcc",
+    "linkbench",
+];
 
-/// A workload: its name, its text, and the directory its own modules are looked up in.
+/// Where distributions install sysbench's scripts, at the end of the module path.
+const INSTALLED: [&str; 2] = [
+    "/usr/local/share/sysbench/?.lua",
+    "/usr/share/sysbench/?.lua",
+];
+
+/// A workload: its name, its text, and the file it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     name: String,
     text: String,
-    directory: Option<PathBuf>,
+    /// `None`: shipped, or given as text.
+    path: Option<PathBuf>,
 }
 
 impl Script {
@@ -47,21 +85,62 @@ impl Script {
         }
         let path = Path::new(name_or_path);
         if !path.is_file() {
-            return Err(LoadError::UnknownWorkload {
-                name: name_or_path.to_owned(),
-                known: BUILTIN_WORKLOADS.join(", "),
-            });
+            return Err(unknown(name_or_path));
         }
-        // Lua sources may hold any bytes; the loader takes text, and a replaced byte in a comment
-        // or a string is better than a refusal.
+        Script::read(name_or_path, path)
+    }
+
+    /// As sysbench finds it: a file by path, else a module by name along the module path, so that
+    /// installed scripts are found; last a shipped workload. `-` is standard input.
+    pub fn open_sysbench(name_or_path: &str) -> Result<Script, LoadError> {
+        if name_or_path == "-" {
+            return Script::from_reader(&mut io::stdin().lock());
+        }
+        let path = Path::new(name_or_path);
+        if path.is_file() {
+            return Script::read(name_or_path, path);
+        }
+        let templates = package_path(None);
+        let module = name_or_path.replace('.', "/");
+        let mut candidates = templates
+            .split(';')
+            .map(|template| template.replace('?', &module));
+        if let Some(found) = candidates.find(|candidate| Path::new(candidate).is_file()) {
+            return Script::read(name_or_path, Path::new(&found));
+        }
+        if BUILTIN_WORKLOADS.contains(&name_or_path) {
+            return Ok(Script::builtin(name_or_path));
+        }
+        Err(unknown(name_or_path))
+    }
+
+    fn read(name: &str, path: &Path) -> Result<Script, LoadError> {
         let bytes = fs::read(path).map_err(|source| LoadError::ReadScript {
             path: path.to_owned(),
             source,
         })?;
         Ok(Script {
-            name: name_or_path.to_owned(),
+            name: name.to_owned(),
+            // Lua sources may hold any bytes; the loader takes text, and a replaced byte in a
+            // comment or a string is better than a refusal.
             text: String::from_utf8_lossy(&bytes).into_owned(),
-            directory: Some(path.parent().unwrap_or(Path::new("")).to_owned()),
+            path: Some(path.to_owned()),
+        })
+    }
+
+    /// Standard input; its modules are looked for in the current directory.
+    fn from_reader(input: &mut impl io::Read) -> Result<Script, LoadError> {
+        let mut bytes = Vec::new();
+        input
+            .read_to_end(&mut bytes)
+            .map_err(|source| LoadError::ReadScript {
+                path: PathBuf::from("-"),
+                source,
+            })?;
+        Ok(Script {
+            name: "-".to_owned(),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            path: Some(PathBuf::from("stdin")),
         })
     }
 
@@ -70,17 +149,12 @@ impl Script {
         Script {
             name: name.into(),
             text: text.into(),
-            directory: None,
+            path: None,
         }
     }
 
     fn builtin(name: &str) -> Script {
-        let text = module_text(name).unwrap_or_default();
-        Script {
-            name: name.to_owned(),
-            text: text.to_owned(),
-            directory: None,
-        }
+        Script::from_text(name, module_text(name).unwrap_or_default())
     }
 
     /// The name it was opened by.
@@ -100,17 +174,74 @@ impl Script {
         &self.text
     }
 
+    /// What help texts call it: the name without directories.
+    pub(crate) fn title(&self) -> &str {
+        let title = Path::new(&self.name).file_name();
+        title.and_then(|title| title.to_str()).unwrap_or(&self.name)
+    }
+
     /// The name Lua prints before a line number.
     pub(crate) fn chunk_name(&self) -> String {
-        match self.directory {
-            Some(_) => format!("@{}", self.name),
+        match &self.path {
+            Some(path) => format!("@{}", path.display()),
             None => chunk_name_of_module(&self.name),
         }
     }
 
     /// Where the script's own modules are looked for; `None` for a shipped workload.
     pub(crate) fn directory(&self) -> Option<&Path> {
-        self.directory.as_deref()
+        self.path
+            .as_ref()
+            .map(|path| path.parent().unwrap_or(Path::new("")))
+    }
+}
+
+fn unknown(name: &str) -> LoadError {
+    LoadError::UnknownWorkload {
+        name: name.to_owned(),
+        known: BUILTIN_WORKLOADS.join(", "),
+    }
+}
+
+/// The templates `require` follows: the script's directory, then `LUA_PATH` (`;;` in it stands for
+/// the rest), the places of Lua modules, and those of sysbench's scripts.
+pub(crate) fn package_path(directory: Option<&Path>) -> String {
+    let home = env::var("HOME").ok();
+    path_templates(
+        directory,
+        env::var("LUA_PATH").ok().as_deref(),
+        home.as_deref(),
+    )
+}
+
+fn path_templates(directory: Option<&Path>, lua_path: Option<&str>, home: Option<&str>) -> String {
+    let mut places: Vec<String> = ["./?.lua", "./?/init.lua", "./src/lua/?.lua"]
+        .map(str::to_owned)
+        .into();
+    if let Some(home) = home {
+        for rest in [
+            "lua/5.1/?.lua",
+            "lua/5.1/?/init.lua",
+            "lua/?.lua",
+            "lua/?/init.lua",
+        ] {
+            places.push(format!("{home}/.luarocks/share/{rest}"));
+        }
+    }
+    for place in ["/usr/local/share/lua/5.1/?.lua", "/usr/share/lua/5.1/?.lua"] {
+        places.push(place.to_owned());
+    }
+    places.extend(INSTALLED.map(str::to_owned));
+    let defaults = places.join(";");
+    let templates = match lua_path {
+        // Doubled signs at an end leave empty templates, which match nothing.
+        Some(lua_path) => lua_path.replace(";;", &format!(";{defaults};")),
+        None => defaults,
+    };
+    match directory.map(Path::to_string_lossy) {
+        None => templates,
+        Some(directory) if directory.is_empty() => templates,
+        Some(directory) => format!("{directory}/?.lua;{directory}/?/init.lua;{templates}"),
     }
 }
 
@@ -152,5 +283,44 @@ mod tests {
         let script = Script::open(path.to_str().unwrap()).unwrap();
         assert_eq!(script.directory(), Some(dir.path()));
         assert_eq!(script.short_name(), "mine");
+        assert_eq!(script.title(), "mine.lua");
+    }
+
+    #[test]
+    fn module_paths_put_the_script_first_and_what_is_installed_last() {
+        let plain = path_templates(Some(Path::new("/w")), None, Some("/h"));
+        assert!(
+            plain.starts_with("/w/?.lua;/w/?/init.lua;./?.lua;"),
+            "{plain}"
+        );
+        assert!(
+            plain.contains(";/h/.luarocks/share/lua/5.1/?.lua;"),
+            "{plain}"
+        );
+        assert!(plain.ends_with(";/usr/share/sysbench/?.lua"), "{plain}");
+        assert_eq!(path_templates(None, Some("/x/?.lua"), None), "/x/?.lua");
+        let both = path_templates(None, Some("/x/?.lua;;"), None);
+        assert!(both.starts_with("/x/?.lua;./?.lua;"), "{both}");
+    }
+
+    #[test]
+    fn standard_input_is_a_script() {
+        let script = Script::from_reader(&mut &b"x = 1"[..]).unwrap();
+        assert_eq!((script.name(), script.text()), ("-", "x = 1"));
+        assert_eq!(script.directory(), Some(Path::new("")));
+        assert_eq!(script.chunk_name(), "@stdin");
+    }
+
+    #[test]
+    fn names_that_nobody_installed_fall_back_to_what_is_shipped() {
+        // A path that holds no file is looked up as a module, as in sysbench.
+        let error = Script::open_sysbench("no/such/script.lua").unwrap_err();
+        assert!(
+            matches!(error, LoadError::UnknownWorkload { .. }),
+            "{error}"
+        );
+        let found = Script::open_sysbench("oltp_point_select").unwrap();
+        assert_eq!(found.name(), "oltp_point_select");
+        assert!(found.text().contains("event"));
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use waggle_stats::arrivals::Arrivals;
 use waggle_wire::Dsn;
 
-use crate::Script;
+use crate::{OptionValue, Script};
 
 /// Receives what scripts print: thread index and line.
 pub type LogSink = Arc<dyn Fn(u32, &str) + Send + Sync>;
@@ -41,6 +42,69 @@ pub struct LoadSpec {
     pub cancel: Arc<AtomicBool>,
     /// Where `print` of a script goes; `None`: standard error.
     pub log: Option<LogSink>,
+    /// Events to run in all, over all threads; `None`: until stopped.
+    pub event_limit: Option<u64>,
+    /// When events are due; `None`: closed loop, each begins when the thread's last one ended.
+    pub arrivals: Option<Arrivals>,
+    /// What happens to events that are due while every thread is busy.
+    pub overflow: Overflow,
+    /// After a lost connection (an ignored error of that kind): how long to try to get it back.
+    pub reconnect_limit: Duration,
+    /// Keep a latency histogram for each prepared statement and each kind of text statement.
+    pub statement_latency: bool,
+    /// Never prepare on the server: put the parameters into the text.
+    pub client_prepare: bool,
+    /// Which sysbench a script expects.
+    pub dialect: Dialect,
+    /// How workers wait for the server.
+    pub io: WaitBy,
+    /// The caller's own options, by name with underscores: scripts see them in `sysbench.opt`
+    /// beside those they declare, and cannot declare them again.
+    pub general_options: BTreeMap<String, OptionValue>,
+    /// The command line, as scripts see it in `sysbench.cmdline.argv`.
+    pub argv: Vec<String>,
+}
+
+/// Which sysbench a script was written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// 1.0.20, with the API of 0.5 beside its own: what distributions ship.
+    V1_0,
+    /// 1.1.0 of the development branch.
+    #[default]
+    V1_1,
+}
+
+/// How workers wait for the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WaitBy {
+    /// Through rings where this kernel has them and each processor has two to eight workers, else
+    /// as threads.
+    #[default]
+    Auto,
+    /// Each worker is a thread.
+    Threads,
+    /// Workers share a thread per processor, each on a stack of its own, and wait in an io_uring
+    /// together. A script that blocks (`os.execute`) blocks its neighbours.
+    Ring,
+}
+
+/// What happens to events that are due while every thread is busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overflow {
+    /// They wait, as long as it takes.
+    #[default]
+    Queue,
+    /// Those above this many waiting ones are dropped, oldest first, and counted.
+    Drop {
+        /// Most events that may wait.
+        waiting: u64,
+    },
+    /// More than this many waiting ones end the load, with a report.
+    Abort {
+        /// Most events that may wait.
+        waiting: u64,
+    },
 }
 
 impl LoadSpec {
@@ -61,6 +125,16 @@ impl LoadSpec {
             start_paused: false,
             cancel: Arc::new(AtomicBool::new(false)),
             log: None,
+            event_limit: None,
+            arrivals: None,
+            overflow: Overflow::Queue,
+            reconnect_limit: Duration::from_secs(30),
+            statement_latency: false,
+            client_prepare: false,
+            dialect: Dialect::default(),
+            io: WaitBy::default(),
+            general_options: BTreeMap::new(),
+            argv: Vec::new(),
         }
     }
 }

@@ -5,14 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use mlua::{Function, LightUserData, Lua, Table, Value, Variadic};
+use std::sync::{Arc, OnceLock};
+
+use mlua::{Function, Lua, Table, Value};
 
 use crate::context::Context;
-use crate::options::{self, DeclaredOption, OptionValue, canonical_name};
+use crate::options::{self, DeclaredOption, OptionKind, OptionValue, canonical_name};
+use crate::prelude::{self, Prelude};
 use crate::rand::{Rand, RandSettings};
-use crate::script::{self, Script};
+use crate::script::Script;
 use crate::spec::LogSink;
-use crate::{LoadError, WorkerError, api};
+use crate::{Dialect, LoadError, LoadSpec, WorkerError};
 
 /// What a state is made from, beside its context.
 #[derive(Clone)]
@@ -21,9 +24,38 @@ pub(crate) struct Setup {
     pub(crate) given: BTreeMap<String, String>,
     pub(crate) threads: u32,
     pub(crate) seed: u64,
-    /// `run`, `prepare`, ...: scripts ask for it.
+    /// `run`, `prepare`, ...: scripts ask for it. Empty if none was given.
     pub(crate) command: String,
+    pub(crate) argv: Vec<String>,
+    pub(crate) dialect: Dialect,
+    pub(crate) ps_mode: &'static str,
+    /// Options of the caller, which scripts see and cannot declare.
+    pub(crate) general: BTreeMap<String, OptionValue>,
+    /// What the first state made of the options: later ones have it before the script is loaded.
+    pub(crate) resolved: Arc<OnceLock<BTreeMap<String, OptionValue>>>,
     pub(crate) log: LogSink,
+}
+
+impl Setup {
+    pub(crate) fn new(spec: &LoadSpec, command: &str, log: LogSink) -> Setup {
+        Setup {
+            script: spec.script.clone(),
+            given: spec.options.clone(),
+            threads: spec.threads,
+            seed: spec.seed,
+            command: command.to_owned(),
+            argv: spec.argv.clone(),
+            dialect: spec.dialect,
+            ps_mode: if spec.client_prepare {
+                "disable"
+            } else {
+                "auto"
+            },
+            general: spec.general_options.clone(),
+            resolved: Arc::default(),
+            log,
+        }
+    }
 }
 
 /// How a call into the script ended.
@@ -46,8 +78,10 @@ pub(crate) struct Command {
 
 pub(crate) struct State {
     thread: u32,
-    guarded: Function,
+    prelude: Prelude,
     declared: Vec<DeclaredOption>,
+    /// How many of those are the script's own; they come first.
+    own_options: usize,
     // Dropped in this order: Lua first, because it holds the address of the context.
     lua: Lua,
     context: OwnedContext,
@@ -85,26 +119,34 @@ impl State {
         let lua = unsafe { Lua::unsafe_new() };
         let mut context = OwnedContext(Box::into_raw(Box::new(context)));
         let driver_name = context.with(|context| context.driver_name().to_owned());
-        let guarded = load_prelude(&lua, context.0).map_err(broken)?;
-        describe_run(&lua, setup, thread, &driver_name).map_err(broken)?;
-        redirect_print(&lua, thread, &setup.log).map_err(broken)?;
-        provide_modules(&lua, &setup.script).map_err(broken)?;
+        let prelude = Prelude::load(&lua, setup, context.0, &driver_name).map_err(broken)?;
+        prelude::describe_run(&lua, setup, thread, &driver_name).map_err(broken)?;
+        prelude::redirect_print(&lua, thread, &setup.log).map_err(broken)?;
+        prelude::provide_modules(&lua, &setup.script).map_err(broken)?;
         lua.load(setup.script.text())
             .set_name(setup.script.chunk_name())
             .exec()
             .map_err(broken)?;
-        let mut declared = declared_options(&lua).map_err(broken)?;
-        declared.extend(options::general());
-        let values = options::resolve(&setup.script, &declared, &setup.given)?;
+        let declares = options_table(&lua).map_err(broken)?.is_some();
+        let mut declared = declared_options(&prelude, setup)?;
+        let own_options = declared.len();
+        declared.extend(options::general(setup.dialect));
+        let is_legacy = setup.dialect == Dialect::V1_0 && !declares;
+        let values = options::resolve(&setup.script, &declared, &setup.given, is_legacy)?;
         let rand_settings = options::rand_settings(&values)?;
-        set_options(&lua, &values).map_err(broken)?;
+        hand_over(&lua, setup, &declared, &values, is_legacy).map_err(broken)?;
+        let validate = prelude.function("validate_options").map_err(broken)?;
+        validate.call::<()>(()).map_err(broken)?;
+        // The first state's; the others come to the same.
+        let _ = setup.resolved.set(values);
         context.with(|context| {
             context.rand = seeded(setup, thread, rand_settings, context.unique_source());
         });
         Ok(State {
             thread,
-            guarded,
+            prelude,
             declared,
+            own_options,
             lua,
             context,
         })
@@ -120,6 +162,15 @@ impl State {
         &self.declared
     }
 
+    /// What the script itself declares.
+    pub(crate) fn own_options(&self) -> &[DeclaredOption] {
+        &self.declared[..self.own_options]
+    }
+
+    pub(crate) fn lua(&self) -> &Lua {
+        &self.lua
+    }
+
     /// A global function of the script.
     pub(crate) fn global(&self, name: &str) -> Option<Function> {
         self.lua
@@ -131,19 +182,34 @@ impl State {
 
     /// A command of `sysbench.cmdline.commands`, else a global function of that name.
     pub(crate) fn command(&self, name: &str) -> Option<Command> {
-        let commands = sysbench(&self.lua)
-            .and_then(|sysbench| sysbench.get::<Table>("cmdline"))
-            .and_then(|cmdline| cmdline.get::<Table>("commands"))
-            .ok()?;
-        if let Ok(entry) = commands.get::<Table>(name) {
+        let entry = self.commands_table()?.get::<Option<Table>>(name).ok()?;
+        if let Some(entry) = entry {
             let function = entry.get::<Function>(1).ok()?;
-            let parallel = matches!(entry.get::<Value>(2), Ok(Value::Boolean(true)));
+            let parallel = is_parallel(&entry);
             return Some(Command { function, parallel });
         }
         Some(Command {
             function: self.global(name)?,
             parallel: false,
         })
+    }
+
+    /// Names of the script's own commands, and whether each runs in all threads.
+    pub(crate) fn commands(&self) -> Vec<(String, bool)> {
+        let pairs = self.commands_table().into_iter();
+        let mut commands: Vec<_> = pairs
+            .flat_map(|table| table.pairs::<String, Table>().flatten().collect::<Vec<_>>())
+            .map(|(name, entry)| (name, is_parallel(&entry)))
+            .collect();
+        commands.sort();
+        commands
+    }
+
+    /// `sysbench.cmdline.commands`; an empty table where the script has none.
+    fn commands_table(&self) -> Option<Table> {
+        let cmdline: Table = prelude::sysbench(&self.lua).ok()?.get("cmdline").ok()?;
+        let commands = cmdline.get::<Option<Table>>("commands").ok()?;
+        commands.or_else(|| self.lua.create_table().ok())
     }
 
     pub(crate) fn call_command(&mut self, command: &Command) -> Called {
@@ -153,38 +219,59 @@ impl State {
     /// Calls a global function with the thread's number, if there is one.
     pub(crate) fn call_if_defined(&mut self, name: &str) -> Called {
         match self.global(name) {
-            Some(function) => self.call(&function),
+            Some(function) => match self.call(&function) {
+                Called::Failed(mut error) => {
+                    error.function = Some(name.to_owned());
+                    Called::Failed(error)
+                }
+                called => called,
+            },
             None => Called::Done(None),
         }
     }
 
     fn call(&mut self, function: &Function) -> Called {
-        let answer: mlua::Result<(Option<Table>, Value)> =
-            self.guarded.call((function, self.thread));
-        match answer {
-            Ok((None, value)) => Called::Done(value.as_boolean()),
-            Ok((Some(failure), _)) => self.describe(&failure),
-            // The prelude catches what a script raises; this is out of memory and the like.
-            Err(error) => Called::Failed(Box::new(WorkerError::plain(
-                self.thread,
-                lua_message(&error),
-            ))),
+        match self.call_with(function, self.thread) {
+            Ok(value) => Called::Done(value.as_boolean()),
+            Err(Some(error)) => Called::Failed(error),
+            Err(None) => Called::Stopped,
         }
     }
 
-    fn describe(&self, failure: &Table) -> Called {
+    /// Calls a function of the script with an argument; an error that is `None`: the run is over.
+    pub(crate) fn call_with(
+        &mut self,
+        function: &Function,
+        argument: impl mlua::IntoLua,
+    ) -> Result<Value, Option<Box<WorkerError>>> {
+        let answer: mlua::Result<(Option<Table>, Value)> =
+            self.prelude.guarded.call((function, argument));
+        match answer {
+            Ok((None, value)) => Ok(value),
+            Ok((Some(failure), _)) => Err(self.describe(&failure)),
+            // The prelude catches what a script raises; this is out of memory and the like.
+            Err(error) => Err(Some(Box::new(WorkerError::plain(
+                self.thread,
+                lua_message(&error),
+            )))),
+        }
+    }
+
+    /// `None`: the run is over.
+    fn describe(&self, failure: &Table) -> Option<Box<WorkerError>> {
         if failure.get::<bool>("stopped").unwrap_or(false) {
-            return Called::Stopped;
+            return None;
         }
         let text = |key: &str| {
             let value = failure.get::<Option<mlua::LuaString>>(key).ok().flatten()?;
             Some(value.to_string_lossy()).filter(|text| !text.is_empty())
         };
-        Called::Failed(Box::new(WorkerError {
+        Some(Box::new(WorkerError {
             statement: text("query"),
             at: text("position"),
             errno: failure.get::<u16>("errno").ok().filter(|errno| *errno != 0),
             connecting: failure.get::<bool>("connecting").unwrap_or(false),
+            answer: text("state").zip(text("words")),
             ..WorkerError::plain(self.thread, text("message").unwrap_or_default())
         }))
     }
@@ -193,6 +280,26 @@ impl State {
     pub(crate) fn disconnect_all(&mut self) {
         self.context.with(Context::disconnect_all);
     }
+
+    /// Closes what the reports of the script's hooks have left open.
+    pub(crate) fn finish_reports(&mut self) {
+        // The bodies are our own; an error has nobody to hear it.
+        let _ = self
+            .prelude
+            .function("finish")
+            .and_then(|finish| finish.call::<()>(()));
+    }
+}
+
+/// What reports have left open is closed, however the state ends.
+impl Drop for State {
+    fn drop(&mut self) {
+        self.finish_reports();
+    }
+}
+
+fn is_parallel(command: &Table) -> bool {
+    matches!(command.get::<Value>(2), Ok(Value::Boolean(true)))
 }
 
 /// Phases draw from streams of their own: what `prepare` loads does not depend on what a run
@@ -212,152 +319,84 @@ fn seeded(
     )
 }
 
-fn sysbench(lua: &Lua) -> mlua::Result<Table> {
-    lua.globals().get("sysbench")
+/// `sysbench.cmdline.options`, if the script has declared any.
+fn options_table(lua: &Lua) -> mlua::Result<Option<Table>> {
+    let cmdline: Table = prelude::sysbench(lua)?.get("cmdline")?;
+    cmdline.get("options")
 }
 
-/// Runs the three parts of the prelude; returns its function that calls others safely.
-fn load_prelude(lua: &Lua, context: *mut Context) -> mlua::Result<Function> {
-    let functions = lua.create_table()?;
-    for (name, c_type, address) in api::functions() {
-        let entry = lua.create_table()?;
-        entry.set("type", c_type)?;
-        entry.set("address", LightUserData(address))?;
-        functions.set(name, entry)?;
-    }
-    let bind = "
-        local structures, functions, context = ...
-        local ffi = require('ffi')
-        ffi.cdef(structures)
-        local api = {}
-        for name, entry in pairs(functions) do
-          api[name] = ffi.cast(entry.type, entry.address)
-        end
-        return api, ffi.cast('void *', context)";
-    let context = LightUserData(context.cast());
-    let (api, context): (Value, Value) =
-        lua.load(bind)
-            .set_name("=prelude/bind.lua")
-            .call((api::STRUCTURES, functions, context))?;
-    let part = |name: &str, text: &'static str, raise: Option<Function>| {
-        let chunk = lua.load(text).set_name(format!("=prelude/{name}"));
-        chunk.call::<Option<Table>>((api.clone(), context.clone(), raise))
+fn declared_options(prelude: &Prelude, setup: &Setup) -> Result<Vec<DeclaredOption>, LoadError> {
+    let broken = |error: mlua::Error| LoadError::Script {
+        script: setup.script.name().to_owned(),
+        message: lua_message(&error),
     };
-    let exports = part("sysbench.lua", include_str!("lua/sysbench.lua"), None)?
-        .ok_or_else(|| mlua::Error::runtime("the prelude returned nothing"))?;
-    part("rand.lua", include_str!("lua/rand.lua"), None)?;
-    part(
-        "sql.lua",
-        include_str!("lua/sql.lua"),
-        exports.get("raise")?,
-    )?;
-    exports.get("guarded")
-}
-
-/// What a script can ask about the run before its options are known.
-fn describe_run(lua: &Lua, setup: &Setup, thread: u32, driver: &str) -> mlua::Result<()> {
-    let sysbench = sysbench(lua)?;
-    sysbench.set("tid", thread)?;
-    let cmdline: Table = sysbench.get("cmdline")?;
-    cmdline.set("command", setup.command.as_str())?;
-    cmdline.set("script_path", setup.script.name())?;
-    let opt: Table = sysbench.get("opt")?;
-    opt.set("threads", setup.threads)?;
-    opt.set("rand_seed", setup.seed as f64)?;
-    opt.set("db_driver", driver)?;
-    opt.set("db_ps_mode", "auto")
-}
-
-/// Standard output carries results; what a script prints goes where the caller says.
-fn redirect_print(lua: &Lua, thread: u32, log: &LogSink) -> mlua::Result<()> {
-    let log = log.clone();
-    let print = lua.create_function(move |_, values: Variadic<Value>| {
-        let texts: Result<Vec<String>, mlua::Error> =
-            values.iter().map(|value| value.to_string()).collect();
-        log(thread, &texts?.join("\t"));
-        Ok(())
-    })?;
-    lua.globals().set("print", print)
-}
-
-/// Shipped modules come first for a shipped workload and last for a file of the user, whose own
-/// modules beside it may have the same names.
-fn provide_modules(lua: &Lua, script: &Script) -> mlua::Result<()> {
-    let package: Table = lua.globals().get("package")?;
-    let loader = lua.create_function(|lua, name: String| match script::module_text(&name) {
-        Some(text) => {
-            let chunk = lua.load(text).set_name(script::chunk_name_of_module(&name));
-            Ok(Value::Function(chunk.into_function()?))
-        }
-        None => {
-            let text = format!("\n\tno module '{name}' shipped with waggle");
-            Ok(Value::String(lua.create_string(text)?))
-        }
-    })?;
-    let loaders: Table = package.get("loaders")?;
-    match script.directory() {
-        Some(directory) => {
-            let directory = match directory.to_string_lossy() {
-                empty if empty.is_empty() => "./".to_owned(),
-                path => format!("{path}/"),
-            };
-            let old: String = package.get("path")?;
-            package.set(
-                "path",
-                format!("{directory}?.lua;{directory}?/init.lua;{old}"),
-            )?;
-            loaders.push(loader)
-        }
-        None => {
-            // Position 1 is package.preload, which stays first.
-            loaders.raw_insert(2, loader)
-        }
-    }
-}
-
-fn declared_options(lua: &Lua) -> mlua::Result<Vec<DeclaredOption>> {
-    let cmdline: Table = sysbench(lua)?.get("cmdline")?;
-    let Some(options) = cmdline.get::<Option<Table>>("options")? else {
-        return Ok(Vec::new());
-    };
+    let list = prelude.function("declared_options").map_err(broken)?;
+    let list: Table = list.call(()).map_err(broken)?;
+    let builtin = options::general(setup.dialect);
     let mut declared = Vec::new();
-    for pair in options.pairs::<String, Table>() {
-        let (name, entry) = pair?;
-        let default = match entry.get::<Value>(2)? {
-            Value::Boolean(value) => OptionValue::Bool(value),
-            Value::Integer(value) => OptionValue::Number(value as f64),
-            Value::Number(value) => OptionValue::Number(value),
-            Value::Table(list) => {
-                OptionValue::List(list.sequence_values().collect::<mlua::Result<_>>()?)
-            }
-            Value::String(value) => OptionValue::Text(value.to_string_lossy()),
-            _ => OptionValue::Text(String::new()),
-        };
-        declared.push(DeclaredOption {
-            name: canonical_name(&name),
-            description: entry.get::<Option<String>>(1)?.unwrap_or_default(),
-            default,
-        });
+    for entry in list.sequence_values::<Table>() {
+        let option = declared_option(&entry.map_err(broken)?).map_err(broken)??;
+        // What the caller has by that name stays the caller's.
+        let taken = setup.general.contains_key(&option.name)
+            || builtin.iter().any(|builtin| builtin.name == option.name);
+        if !taken {
+            declared.push(option);
+        }
     }
-    declared.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(declared)
 }
 
-fn set_options(lua: &Lua, values: &BTreeMap<String, OptionValue>) -> mlua::Result<()> {
-    let opt: Table = sysbench(lua)?.get("opt")?;
-    for (name, value) in values {
-        let name = name.as_str();
-        match value {
-            OptionValue::Bool(value) => opt.set(name, *value)?,
-            OptionValue::Number(value) => opt.set(name, *value)?,
-            OptionValue::Text(value) => opt.set(name, value.as_str())?,
-            OptionValue::List(values) => {
-                opt.set(
-                    name,
-                    lua.create_sequence_from(values.iter().map(String::as_str))?,
-                )?;
-            }
+fn declared_option(entry: &Table) -> mlua::Result<Result<DeclaredOption, LoadError>> {
+    let kind = OptionKind::by_number(entry.get("kind")?);
+    let is_number = matches!(
+        kind,
+        OptionKind::Int | OptionKind::Size | OptionKind::Double
+    );
+    let mut option = DeclaredOption {
+        name: canonical_name(&entry.get::<String>("name")?),
+        description: entry.get("description")?,
+        default: OptionValue::Text(String::new()),
+        kind,
+    };
+    option.default = match entry.get::<Value>("default")? {
+        Value::Boolean(value) => OptionValue::Bool(value),
+        Value::Integer(value) => OptionValue::Number(value as f64),
+        Value::Number(value) => OptionValue::Number(value),
+        Value::Table(list) => {
+            OptionValue::List(list.sequence_values().collect::<mlua::Result<_>>()?)
         }
+        // A type that the script names: the default is in the words of a command line.
+        Value::String(value) => match option.parse(&value.to_string_lossy()) {
+            Ok(value) => value,
+            Err(error) => return Ok(Err(error)),
+        },
+        _ if is_number => OptionValue::Number(0.0),
+        _ => OptionValue::Text(String::new()),
+    };
+    Ok(Ok(option))
+}
+
+/// Gives the script the values of its options.
+fn hand_over(
+    lua: &Lua,
+    setup: &Setup,
+    declared: &[DeclaredOption],
+    values: &BTreeMap<String, OptionValue>,
+    is_legacy: bool,
+) -> mlua::Result<()> {
+    let mut shown = values.clone();
+    for option in declared
+        .iter()
+        .filter(|option| option.kind == OptionKind::File)
+    {
+        shown.remove(&option.name);
+    }
+    let opt: Table = prelude::sysbench(lua)?.get("opt")?;
+    prelude::set_values(lua, &opt, &shown)?;
+    if is_legacy {
+        let globals = lua.globals();
+        prelude::set_values(lua, &globals, &setup.general)?;
+        prelude::set_values(lua, &globals, &shown)?;
     }
     Ok(())
 }

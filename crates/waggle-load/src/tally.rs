@@ -1,17 +1,15 @@
 //! What one worker thread counts, and how others read it.
 //!
-//! Invariant: each counter is written by its thread alone (a relaxed load and a relaxed store, no
-//! locked instruction) and lies on cache lines no other thread writes. The histogram sits behind a
-//! lock that only its reader contends for, once an interval, for the length of a swap: about 20 ns
-//! a transaction, which is thousands of times longer.
+//! Invariant: each counter and each recorder is written by its thread alone (a relaxed load and a
+//! relaxed store, no lock, no locked instruction) and lies on cache lines no other thread writes;
+//! nothing is ever reset. Locks guard lists that grow a few times a run and thread clocks.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use waggle_stats::latency::LatencyHistogram;
-
+use crate::clock::now_ns;
 use crate::driver::Outcome;
+use crate::recorder::{Counter, Recorder, Sum};
 
 /// What the workers of a load counted since it started or was reset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,7 +19,7 @@ pub struct Counters {
     pub queries: u64,
     /// Events that ended well.
     pub transactions: u64,
-    /// Statement errors that restarted an event.
+    /// Errors that restarted an event.
     pub errors: u64,
     /// Statements with a result set.
     pub reads: u64,
@@ -31,6 +29,8 @@ pub struct Counters {
     pub other: u64,
     /// Statements prepared; not among `queries`.
     pub prepares: u64,
+    /// Connections that were lost and opened again.
+    pub reconnects: u64,
 }
 
 impl Counters {
@@ -52,27 +52,13 @@ impl Counters {
             writes: with(self.writes, other.writes),
             other: with(self.other, other.other),
             prepares: with(self.prepares, other.prepares),
+            reconnects: with(self.reconnects, other.reconnects),
         }
     }
 }
 
-/// A counter with one writer.
-#[derive(Debug, Default)]
-struct Counter(AtomicU64);
-
-impl Counter {
-    fn add_by_owner(&self, count: u64) {
-        self.0
-            .store(self.0.load(Ordering::Relaxed) + count, Ordering::Relaxed);
-    }
-
-    fn read(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// The counters of one thread. 128 bytes: processors fetch cache lines in pairs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Tally {
     failed: Counter,
@@ -82,10 +68,77 @@ pub(crate) struct Tally {
     writes: Counter,
     other: Counter,
     prepares: Counter,
-    latency: Mutex<LatencyHistogram>,
+    reconnects: Counter,
+    /// Events of an open loop that were begun.
+    begun: Counter,
+    downtime_ns: Counter,
+    /// Since when the thread has no connection; 0: it has.
+    down_since: AtomicU64,
+    pub(crate) response: Recorder,
+    /// Open loop only.
+    pub(crate) open: Option<OpenRecorders>,
+    pub(crate) operations: Grown<OperationRecorders>,
+    pub(crate) statements: Grown<Recorder>,
+    pub(crate) sums: Grown<Sum>,
     cpu: Mutex<ThreadCpu>,
-    /// Errors that restarted an event, by number; off the hot path.
-    errors_by_errno: Mutex<BTreeMap<u16, u64>>,
+}
+
+/// The parts of a response time.
+#[derive(Debug)]
+pub(crate) struct OpenRecorders {
+    pub(crate) service: Recorder,
+    pub(crate) wait: Recorder,
+    pub(crate) lag: Recorder,
+}
+
+impl OpenRecorders {
+    fn new() -> OpenRecorders {
+        OpenRecorders {
+            service: Recorder::new(),
+            wait: Recorder::new(),
+            lag: Recorder::new(),
+        }
+    }
+}
+
+/// One kind of event.
+#[derive(Debug)]
+pub(crate) struct OperationRecorders {
+    pub(crate) response: Recorder,
+    /// Open loop only.
+    pub(crate) service: Option<Recorder>,
+}
+
+/// Recorders that a thread made while it ran, by number. The thread keeps its own references;
+/// the lock is for readers.
+#[derive(Debug)]
+pub(crate) struct Grown<T>(Mutex<Vec<(u32, Arc<T>)>>);
+
+impl<T> Default for Grown<T> {
+    fn default() -> Grown<T> {
+        Grown(Mutex::default())
+    }
+}
+
+impl<T> Grown<T> {
+    pub(crate) fn push(&self, number: u32, made: T) -> Arc<T> {
+        let made = Arc::new(made);
+        locked(&self.0).push((number, made.clone()));
+        made
+    }
+
+    /// The one of this number, made if it is new.
+    pub(crate) fn of(&self, number: u32, make: impl FnOnce() -> T) -> Arc<T> {
+        let known = locked(&self.0)
+            .iter()
+            .find(|(known, _)| *known == number)
+            .map(|(_, made)| made.clone());
+        known.unwrap_or_else(|| self.push(number, make()))
+    }
+
+    pub(crate) fn all(&self) -> Vec<(u32, Arc<T>)> {
+        locked(&self.0).clone()
+    }
 }
 
 /// CPU time of a thread that may have ended.
@@ -97,7 +150,35 @@ enum ThreadCpu {
     Ended(u64),
 }
 
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally::new(false)
+    }
+}
+
 impl Tally {
+    pub(crate) fn new(is_open: bool) -> Tally {
+        Tally {
+            failed: Counter::default(),
+            transactions: Counter::default(),
+            errors: Counter::default(),
+            reads: Counter::default(),
+            writes: Counter::default(),
+            other: Counter::default(),
+            prepares: Counter::default(),
+            reconnects: Counter::default(),
+            begun: Counter::default(),
+            downtime_ns: Counter::default(),
+            down_since: AtomicU64::new(0),
+            response: Recorder::new(),
+            open: is_open.then(OpenRecorders::new),
+            operations: Grown::default(),
+            statements: Grown::default(),
+            sums: Grown::default(),
+            cpu: Mutex::default(),
+        }
+    }
+
     pub(crate) fn statement_done(&self, outcome: &Outcome) {
         let counter = match outcome {
             Outcome {
@@ -114,18 +195,72 @@ impl Tally {
         self.failed.add_by_owner(1);
     }
 
-    pub(crate) fn error_ignored(&self, errno: u16) {
+    pub(crate) fn error_ignored(&self) {
         self.errors.add_by_owner(1);
-        *locked(&self.errors_by_errno).entry(errno).or_default() += 1;
     }
 
     pub(crate) fn prepared(&self) {
         self.prepares.add_by_owner(1);
     }
 
-    pub(crate) fn transaction_done(&self, latency_ns: u64) {
+    pub(crate) fn reconnected(&self) {
+        self.reconnects.add_by_owner(1);
+    }
+
+    pub(crate) fn event_begun(&self) {
+        self.begun.add_by_owner(1);
+    }
+
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.read()
+    }
+
+    pub(crate) fn transaction_done(&self) {
         self.transactions.add_by_owner(1);
-        locked(&self.latency).record(latency_ns);
+    }
+
+    pub(crate) fn connection_lost(&self) {
+        self.down_since.store(now_ns(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn connection_back(&self) {
+        let since = self.down_since.load(Ordering::Relaxed);
+        self.downtime_ns
+            .add_by_owner(now_ns().saturating_sub(since));
+        self.down_since.store(0, Ordering::Relaxed);
+    }
+
+    /// Time without a connection so far, the present one included.
+    pub(crate) fn downtime_ns(&self) -> u64 {
+        let present = match self.down_since.load(Ordering::Relaxed) {
+            0 => 0,
+            since => now_ns().saturating_sub(since),
+        };
+        self.downtime_ns.read() + present
+    }
+
+    /// The counter behind a number of sysbench's `sb_counter_type`.
+    fn by_number(&self, number: u32) -> Option<&Counter> {
+        match number {
+            0 => Some(&self.other),
+            1 => Some(&self.reads),
+            2 => Some(&self.writes),
+            3 => Some(&self.transactions),
+            4 => Some(&self.errors),
+            5 => Some(&self.reconnects),
+            _ => None,
+        }
+    }
+
+    /// A script counts by itself; numbers that nobody keeps are ignored.
+    pub(crate) fn count(&self, number: u32, amount: u64) {
+        if let Some(counter) = self.by_number(number) {
+            counter.add_by_owner(amount);
+        }
+    }
+
+    pub(crate) fn counted(&self, number: u32) -> u64 {
+        self.by_number(number).map_or(0, Counter::read)
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -138,16 +273,8 @@ impl Tally {
             writes,
             other,
             prepares: self.prepares.read(),
+            reconnects: self.reconnects.read(),
         }
-    }
-
-    pub(crate) fn errors_by_errno(&self) -> BTreeMap<u16, u64> {
-        locked(&self.errors_by_errno).clone()
-    }
-
-    /// Takes the latencies recorded since the last call, leaving `empty` in their place.
-    pub(crate) fn take_latency(&self, empty: LatencyHistogram) -> LatencyHistogram {
-        std::mem::replace(&mut *locked(&self.latency), empty)
     }
 
     /// To be called by the thread itself when it starts.
@@ -219,7 +346,7 @@ mod tests {
         });
         tally.statement_done(&Outcome::default());
         tally.statement_failed();
-        tally.error_ignored(1213);
+        tally.error_ignored();
         tally.prepared();
         let wanted = Counters {
             queries: 4,
@@ -229,8 +356,23 @@ mod tests {
             writes: 1,
             other: 1,
             prepares: 1,
+            reconnects: 0,
         };
         assert_eq!(tally.counters(), wanted);
+    }
+
+    #[test]
+    fn time_without_a_connection_is_counted_also_while_it_lasts() {
+        let tally = Tally::default();
+        assert_eq!(tally.downtime_ns(), 0);
+        tally.connection_lost();
+        while tally.downtime_ns() == 0 {
+            std::hint::spin_loop();
+        }
+        tally.connection_back();
+        let downtime = tally.downtime_ns();
+        assert!(downtime > 0);
+        assert_eq!(tally.downtime_ns(), downtime);
     }
 
     #[test]

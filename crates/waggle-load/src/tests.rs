@@ -1,5 +1,9 @@
 //! The engine against a scripted database: counting, restarts, pausing, errors, reproducibility.
 
+mod barrier;
+mod open;
+mod recovery;
+
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
@@ -11,6 +15,16 @@ use waggle_wire::Dsn;
 use crate::driver::scripted::{Scripted, ScriptedDriver, server_error};
 use crate::driver::{DriverError, Outcome};
 use crate::{Counters, Load, LoadError, LoadSpec, LoadState, Progress, Script, check, command};
+
+mod dialects;
+mod face;
+mod jit;
+mod linkbench;
+mod loading;
+mod results;
+mod rows;
+mod symbols;
+mod tpcc;
 
 /// More than any test needs; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -376,7 +390,12 @@ fn a_failed_execution_names_the_prepared_statement() {
           id:set(7)
           st:execute()
         end";
-    let server = Scripted::answering(|_, _| Err(DriverError::Lost("the server went away".into())));
+    let server = Scripted::answering(|_, _| {
+        Err(DriverError::Lost {
+            errno: 2013,
+            message: "the server went away".into(),
+        })
+    });
     let error = run_to_end(&spec(lua(&format!("{CONNECT}{script}"))), &server).unwrap_err();
     let text = error.to_string();
     assert!(
@@ -488,7 +507,10 @@ fn a_worker_that_will_not_end_is_interrupted_then_reported() {
         while server.interrupted.lock().unwrap().is_empty() {
             std::thread::yield_now();
         }
-        Err(DriverError::Lost("the socket was shut down".into()))
+        Err(DriverError::Lost {
+            errno: 2013,
+            message: "the socket was shut down".into(),
+        })
     });
     let load = start(&spec, &server).unwrap();
     while server.in_flight.load(Ordering::SeqCst) == 0 {

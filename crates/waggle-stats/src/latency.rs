@@ -20,11 +20,38 @@ const NS_PER_US: f64 = 1_000.0;
 
 /// Latencies in nanoseconds, 1 ns to one hour, each kept to three significant digits.
 ///
-/// Takes about 260 KiB whatever is recorded. Recording is O(1) and allocates nothing.
+/// Takes about 260 KiB whatever is recorded. Recording is O(1) and allocates nothing. The sum, the
+/// smallest and the largest value are kept exactly, but not in the V2 bytes.
 #[derive(Clone, Debug)]
 pub struct LatencyHistogram {
     histogram: Histogram<u64>,
     clamped: u64,
+    exact: Exact,
+}
+
+/// What is known about values beside the bars they fall into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exact {
+    /// The smallest value; `u64::MAX` when there is none.
+    pub min_ns: u64,
+    /// The largest value; 0 when there is none.
+    pub max_ns: u64,
+    /// The sum of all values.
+    pub sum_ns: u128,
+}
+
+impl Exact {
+    const NONE: Exact = Exact {
+        min_ns: u64::MAX,
+        max_ns: 0,
+        sum_ns: 0,
+    };
+
+    fn add(&mut self, other: &Exact) {
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.sum_ns += other.sum_ns;
+    }
 }
 
 /// The figures a table shows, latencies in microseconds.
@@ -89,6 +116,7 @@ impl LatencyHistogram {
         Self {
             histogram,
             clamped: 0,
+            exact: Exact::NONE,
         }
     }
 
@@ -101,11 +129,68 @@ impl LatencyHistogram {
     /// Records the same latency `count` times.
     #[inline]
     pub fn record_n(&mut self, latency_ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
         if latency_ns > LATENCY_NS_MAX {
             self.clamped = self.clamped.saturating_add(count);
         }
-        self.histogram
-            .saturating_record_n(latency_ns.clamp(1, LATENCY_NS_MAX), count);
+        let kept = latency_ns.clamp(1, LATENCY_NS_MAX);
+        self.histogram.saturating_record_n(kept, count);
+        self.exact.add(&Exact {
+            min_ns: kept,
+            max_ns: kept,
+            sum_ns: u128::from(kept) * u128::from(count),
+        });
+    }
+
+    /// Adds bars of another counting, as value and count, with what it knows exactly. The bars
+    /// and `exact` must belong together.
+    pub fn add_bars(&mut self, bars: impl IntoIterator<Item = (u64, u64)>, exact: Exact) {
+        let before = self.exact;
+        let count = self.count();
+        for (value_ns, count) in bars {
+            self.record_n(value_ns, count);
+        }
+        if self.count() > count {
+            self.exact = before;
+            self.exact.add(&Exact {
+                min_ns: exact.min_ns.clamp(1, LATENCY_NS_MAX),
+                max_ns: exact.max_ns.clamp(1, LATENCY_NS_MAX),
+                ..exact
+            });
+        }
+    }
+
+    /// Takes away what was recorded in `earlier`, a former state of the same counting. The sum
+    /// stays exact; the smallest and largest value are then known as well as their bars, unless
+    /// they show to be those of the whole.
+    pub fn subtract(&mut self, earlier: &LatencyHistogram) {
+        if earlier.is_empty() {
+            return;
+        }
+        let whole = self.exact;
+        let subtracted = self.histogram.subtract(&earlier.histogram);
+        debug_assert!(
+            subtracted.is_ok(),
+            "not a former state of the same counting"
+        );
+        self.clamped = self.clamped.saturating_sub(earlier.clamped);
+        self.exact = Exact::NONE;
+        if !self.is_empty() {
+            // A new extreme of the whole was recorded since; else the bar is all that is known.
+            self.exact = Exact {
+                min_ns: match whole.min_ns < earlier.exact.min_ns {
+                    true => whole.min_ns,
+                    false => self.histogram.min().max(whole.min_ns),
+                },
+                max_ns: match whole.max_ns > earlier.exact.max_ns {
+                    true => whole.max_ns,
+                    false => self.histogram.max().min(whole.max_ns),
+                },
+                sum_ns: whole.sum_ns.saturating_sub(earlier.exact.sum_ns),
+            };
+        }
     }
 
     /// Adds everything recorded in `other`.
@@ -114,12 +199,14 @@ impl LatencyHistogram {
             .add(&other.histogram)
             .expect("both have the same bounds");
         self.clamped = self.clamped.saturating_add(other.clamped);
+        self.exact.add(&other.exact);
     }
 
     /// Forgets everything, keeps the memory.
     pub fn reset(&mut self) {
         self.histogram.reset();
         self.clamped = 0;
+        self.exact = Exact::NONE;
     }
 
     /// Values recorded.
@@ -140,7 +227,32 @@ impl LatencyHistogram {
     /// The value below which the share `quantile` (0 to 1) of all values lies, in nanoseconds;
     /// 0 when empty.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
-        self.histogram.value_at_quantile(quantile.clamp(0.0, 1.0))
+        let value = self.histogram.value_at_quantile(quantile.clamp(0.0, 1.0));
+        // The upper end of a bar may lie beyond the largest value.
+        value.clamp(self.min_ns(), self.max_ns())
+    }
+
+    /// The smallest value in nanoseconds; 0 when empty.
+    pub fn min_ns(&self) -> u64 {
+        self.exact.min_ns.min(self.exact.max_ns)
+    }
+
+    /// The largest value in nanoseconds; 0 when empty.
+    pub fn max_ns(&self) -> u64 {
+        self.exact.max_ns
+    }
+
+    /// The sum of all values in nanoseconds.
+    pub fn sum_ns(&self) -> u128 {
+        self.exact.sum_ns
+    }
+
+    /// The arithmetic mean in nanoseconds; 0 when empty.
+    pub fn mean_ns(&self) -> f64 {
+        match self.count() {
+            0 => 0.0,
+            count => self.exact.sum_ns as f64 / count as f64,
+        }
     }
 
     /// The same in microseconds.
@@ -152,11 +264,11 @@ impl LatencyHistogram {
     pub fn summary(&self) -> LatencySummary {
         LatencySummary {
             count: self.count(),
-            mean_us: self.histogram.mean() / NS_PER_US,
+            mean_us: self.mean_ns() / NS_PER_US,
             p50_us: self.quantile_us(0.50),
             p95_us: self.quantile_us(0.95),
             p99_us: self.quantile_us(0.99),
-            max_us: self.histogram.max() as f64 / NS_PER_US,
+            max_us: self.max_ns() as f64 / NS_PER_US,
         }
     }
 
@@ -199,6 +311,10 @@ impl LatencyHistogram {
             bars[(index - first) as usize].count += bucket.count;
         }
         bars
+    }
+
+    pub(crate) fn as_hdr(&self) -> &Histogram<u64> {
+        &self.histogram
     }
 
     /// HdrHistogram V2 bytes, uncompressed; values are nanoseconds.
@@ -282,6 +398,33 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_keeps_the_sum_and_what_is_known_of_the_extremes() {
+        let mut earlier = LatencyHistogram::new();
+        earlier.record(5_001);
+        earlier.record(9_000_011);
+        let mut later = earlier.clone();
+        later.record(4_999);
+        later.record(1_000_003);
+        let mut between = later.clone();
+        between.subtract(&earlier);
+        assert_eq!((between.count(), between.sum_ns()), (2, 1_005_002));
+        assert_eq!(
+            between.min_ns(),
+            4_999,
+            "a new least value is known exactly"
+        );
+        let max = between.max_ns() as f64;
+        assert!((max / 1_000_003.0 - 1.0).abs() < 1e-3, "{max}");
+        between.subtract(&between.clone());
+        assert_eq!(
+            (between.count(), between.min_ns(), between.max_ns()),
+            (0, 0, 0)
+        );
+        later.subtract(&LatencyHistogram::new());
+        assert_eq!((later.count(), later.max_ns()), (4, 9_000_011));
+    }
+
+    #[test]
     fn v2_bytes_give_back_every_bar() {
         let mut histogram = LatencyHistogram::new();
         for step in 0..4_000_u64 {
@@ -290,7 +433,11 @@ mod tests {
         let bytes = histogram.to_v2_bytes().unwrap();
         let read = LatencyHistogram::from_v2_bytes(&bytes).unwrap();
         assert!(histogram.buckets().eq(read.buckets()));
-        assert_eq!(histogram.summary(), read.summary());
+        let (before, after) = (histogram.summary(), read.summary());
+        assert_eq!((before.count, before.p50_us), (after.count, after.p50_us));
+        // Sum and extremes are in the bytes as well as their bars are.
+        assert!((before.mean_us / after.mean_us - 1.0).abs() < 1e-3);
+        assert!((before.max_us / after.max_us - 1.0).abs() < 1e-3);
         let empty = LatencyHistogram::new().to_v2_bytes().unwrap();
         assert!(LatencyHistogram::from_v2_bytes(&empty).unwrap().is_empty());
     }

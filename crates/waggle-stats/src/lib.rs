@@ -55,11 +55,15 @@
 //! # Ok::<(), waggle_stats::compare::CompareError>(())
 //! ```
 
+pub mod arrivals;
 pub mod compact;
 pub mod compare;
 pub mod distribution;
+pub mod hdr_log;
 pub mod latency;
 pub mod random;
+pub mod rate_search;
 pub mod schedule;
 #[cfg(test)]
 mod simulation;
+pub mod steady;

@@ -1,29 +1,33 @@
 //! Proving that this side knows the password.
 //!
 //! The login asks for a plugin's proof and, for `caching_sha2_password`, goes through its second
-//! stage. Invariant: the password itself leaves this machine only encrypted with the server's
-//! RSA key, and no error text or `Debug` holds it or what was computed from it.
+//! stage. Invariant: the password itself leaves this machine only over TLS or encrypted with the
+//! server's RSA key, and no error text or `Debug` holds it or what was computed from it.
 //!
 //! `sha1`, `sha2` and `rsa` are used rather than `mysql_common`'s functions: without its zlib
 //! features that crate does not build, and its RSA functions panic on a malformed key, which a
 //! server could send.
 
+use ed25519_dalek::VerifyingKey;
+use ed25519_dalek::hazmat::{ExpandedSecretKey, raw_sign};
 use rsa::pkcs8::DecodePublicKey;
 use rsa::{Oaep, RsaPublicKey};
 use sha1::{Digest, Sha1};
-use sha2::Sha256;
+use sha2::{Sha256, Sha512};
 
 use crate::Error;
 use crate::handshake::Challenge;
 
 pub(crate) const NATIVE: &str = "mysql_native_password";
 pub(crate) const CACHING_SHA2: &str = "caching_sha2_password";
+pub(crate) const ED25519: &str = "client_ed25519";
 
 /// An authentication plugin that this client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plugin {
     Native,
     CachingSha2,
+    Ed25519,
 }
 
 impl Plugin {
@@ -32,6 +36,7 @@ impl Plugin {
         match name {
             NATIVE => Some(Plugin::Native),
             CACHING_SHA2 => Some(Plugin::CachingSha2),
+            ED25519 => Some(Plugin::Ed25519),
             _ => None,
         }
     }
@@ -40,19 +45,36 @@ impl Plugin {
         match self {
             Plugin::Native => NATIVE,
             Plugin::CachingSha2 => CACHING_SHA2,
+            Plugin::Ed25519 => ED25519,
         }
     }
 
-    /// What answers the challenge. An empty password is proved by nothing.
-    pub(crate) fn proof(self, password: &str, challenge: &Challenge) -> Vec<u8> {
-        if password.is_empty() {
-            return Vec::new();
-        }
-        match self {
-            Plugin::Native => native_proof(password.as_bytes(), challenge).to_vec(),
-            Plugin::CachingSha2 => sha2_proof(password.as_bytes(), challenge).to_vec(),
-        }
+    /// What answers the challenge, of which surplus bytes are ignored. An empty password is
+    /// proved by nothing.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] when the challenge is too short for the plugin.
+    pub(crate) fn proof(self, password: &str, challenge: &[u8]) -> Result<Vec<u8>, Error> {
+        let password = password.as_bytes();
+        Ok(match self {
+            Plugin::Native | Plugin::CachingSha2 if password.is_empty() => {
+                begin(challenge).map(|_: &Challenge| Vec::new())?
+            }
+            Plugin::Native => native_proof(password, begin(challenge)?).to_vec(),
+            Plugin::CachingSha2 => sha2_proof(password, begin(challenge)?).to_vec(),
+            Plugin::Ed25519 => ed25519_proof(password, begin(challenge)?).to_vec(),
+        })
     }
+}
+
+/// The challenge of the length that a plugin has.
+pub(crate) fn begin<const N: usize>(challenge: &[u8]) -> Result<&[u8; N], Error> {
+    challenge.first_chunk().ok_or_else(|| {
+        Error::protocol(format!(
+            "the server sent a challenge of {} bytes where {N} were due",
+            challenge.len()
+        ))
+    })
 }
 
 /// The error for a plugin that is not spoken here.
@@ -64,7 +86,8 @@ pub(crate) fn unsupported(name: &[u8]) -> Error {
         .take(64)
         .collect();
     Error::Unsupported(format!(
-        "the account's authentication plugin {name:?}; give the account {CACHING_SHA2} or {NATIVE}"
+        "the account's authentication plugin {name:?}; give the account {CACHING_SHA2}, {NATIVE} \
+         or ed25519"
     ))
 }
 
@@ -94,6 +117,14 @@ fn sha2_proof(password: &[u8], challenge: &Challenge) -> [u8; 32] {
     proof
 }
 
+/// The challenge signed with Ed25519. MariaDB's variant takes SHA512(password) where RFC 8032 has
+/// SHA512(32 random bytes).
+fn ed25519_proof(password: &[u8], challenge: &[u8; 32]) -> [u8; 64] {
+    let secret = ExpandedSecretKey::from_bytes(&Sha512::digest(password).into());
+    let public = VerifyingKey::from(&secret);
+    raw_sign::<Sha512>(&secret, challenge, &public).to_bytes()
+}
+
 /// The password, closed by a zero byte and XORed with the challenge, encrypted with the key that
 /// the server sent in PEM form.
 pub(crate) fn encrypted(
@@ -118,6 +149,7 @@ pub(crate) fn encrypted(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use ed25519_dalek::Signature;
     use proptest::prelude::*;
     use rsa::RsaPrivateKey;
     use rsa::pkcs8::{EncodePublicKey, LineEnding};
@@ -157,7 +189,7 @@ pub(crate) mod tests {
             .chain_update(CHALLENGE)
             .chain_update(stored)
             .finalize();
-        let proof = Plugin::Native.proof("pass word", CHALLENGE);
+        let proof = Plugin::Native.proof("pass word", CHALLENGE).unwrap();
         let once: Vec<u8> = proof.iter().zip(mask).map(|(p, m)| p ^ m).collect();
         assert_eq!(Sha1::digest(once), stored);
 
@@ -166,11 +198,12 @@ pub(crate) mod tests {
             .chain_update(stored)
             .chain_update(CHALLENGE)
             .finalize();
-        let proof = Plugin::CachingSha2.proof("pass word", CHALLENGE);
+        let proof = Plugin::CachingSha2.proof("pass word", CHALLENGE).unwrap();
         let once: Vec<u8> = proof.iter().zip(mask).map(|(p, m)| p ^ m).collect();
         assert_eq!(Sha256::digest(once), stored);
 
-        assert_eq!(Plugin::CachingSha2.proof("", CHALLENGE), b"");
+        assert_eq!(Plugin::CachingSha2.proof("", CHALLENGE).unwrap(), b"");
+        assert!(Plugin::Native.proof("", &CHALLENGE[1..]).is_err());
     }
 
     #[test]
@@ -188,6 +221,25 @@ pub(crate) mod tests {
         let error = encrypted(&password, CHALLENGE, server_key().1.as_bytes()).unwrap_err();
         assert!(matches!(error, Error::Auth(_)));
         assert!(!error.to_string().contains("ppp"), "{error}");
+    }
+
+    /// What MariaDB stores for `PASSWORD('secret')` of an ed25519 account, by its documentation:
+    /// `ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY`.
+    const STORED: [u8; 32] = [
+        0x64, 0x88, 0x14, 0x44, 0x45, 0x20, 0xe4, 0xf5, 0x60, 0x43, 0xa2, 0xec, 0x92, 0x15, 0xe6,
+        0x3b, 0xe7, 0x99, 0x2d, 0x2d, 0x27, 0x0b, 0xc6, 0xde, 0xe8, 0x73, 0xe3, 0x61, 0x64, 0x78,
+        0x60, 0x96,
+    ];
+
+    #[test]
+    fn ed25519_answers_pass_the_servers_check() {
+        let challenge = *b"a nonce of thirty-two bytes, no ";
+        let proof = Plugin::Ed25519.proof("secret", &challenge).unwrap();
+        let signature = Signature::from_slice(&proof).unwrap();
+        let stored = VerifyingKey::from_bytes(&STORED).unwrap();
+        stored.verify_strict(&challenge, &signature).unwrap();
+        assert!(stored.verify_strict(b"another nonce", &signature).is_err());
+        assert!(Plugin::Ed25519.proof("secret", &challenge[1..]).is_err());
     }
 
     #[test]

@@ -9,12 +9,13 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::cursor::Cursor;
-use crate::handshake::DEPRECATE_EOF;
+use crate::execution::Execution;
+use crate::handshake::{DEPRECATE_EOF, LONG_PASSWORD};
 use crate::packet::Channel;
-use crate::rows::{Encoding, Row};
+use crate::result::{Kept, Rows, Terms};
+use crate::rows::{Column, Encoding, Row};
 use crate::stream::Stream;
-use crate::value::put_execute;
-use crate::{Dsn, Error, Value, login, reply, result};
+use crate::{Begin, Dsn, Error, Interrupter, TextResults, Value, login, reply, result};
 
 /// How long connecting may take in all, from the socket to the end of the login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,22 +24,43 @@ const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;
 const COM_PING: u8 = 0x0e;
 const COM_STMT_PREPARE: u8 = 0x16;
-const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
+
+/// An execution up to this size leaves as it lies in the statement.
+const PACKET_BYTES_READY: usize = 1 << 20;
 
 /// Errors after which the server closes the session: shutdown, a command above its
 /// `max_allowed_packet`, killed (MariaDB, MySQL), idle for too long.
 const CLOSING_ERRNOS: [u16; 5] = [1053, 1153, 1927, 3169, 4031];
 
-/// A prepared statement of one connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A prepared statement of one connection, of use on that one only.
+///
+/// It holds what the server knows of it, so it cannot be copied.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// The server's number for it, of use on this connection only.
-    pub id: u32,
+    id: u32,
+    params: u16,
+    columns: u16,
+    /// The columns as the server last described them, where it may leave that out.
+    described: Vec<Column>,
+    execution: Execution,
+}
+
+impl Statement {
+    /// The server's number for it.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
     /// Number of parameter markers.
-    pub params: u16,
+    pub fn params(&self) -> u16 {
+        self.params
+    }
+
     /// Number of columns of its result set; 0 if it has none.
-    pub columns: u16,
+    pub fn columns(&self) -> u16 {
+        self.columns
+    }
 }
 
 /// What a command did, over all its results.
@@ -64,24 +86,33 @@ pub struct Connection {
     version: String,
     id: u32,
     is_mariadb: bool,
-    deprecates_eof: bool,
+    terms: Terms,
     is_usable: bool,
 }
 
 impl Connection {
     /// Connects and logs in, within 10 seconds (plus the time to resolve a host name).
     ///
-    /// Speaks `mysql_native_password` and `caching_sha2_password`. The latter's full form sends
-    /// the password as it is over a Unix socket, and encrypted with the RSA key that the server
-    /// gives over TCP; who can pose as the server on that network can give a key of his own.
+    /// Speaks `mysql_native_password`, `caching_sha2_password` and `client_ed25519`. The second's
+    /// full form sends the password as it is over a Unix socket or TLS, and else encrypted with
+    /// the RSA key that the server gives. Who can pose as the server on that network can give a
+    /// key or a TLS certificate of his own; only the TLS modes that verify keep him out.
     ///
     /// # Errors
     /// [`Error::Io`] when there is no server or it does not answer in time, [`Error::Server`]
-    /// when it refuses, [`Error::Unsupported`] for other plugins and for servers that insist
-    /// on TLS.
+    /// when it refuses, [`Error::Tls`] when TLS was asked for and cannot be had,
+    /// [`Error::Unsupported`] for other plugins and for servers that insist on TLS.
     pub fn connect(dsn: &Dsn) -> Result<Connection, Error> {
+        Connection::connect_with(dsn, &mut |_, _| Ok(None))
+    }
+
+    /// The same, for a caller who wants to move the session's bytes or to break the attempt off.
+    ///
+    /// # Errors
+    /// As [`Connection::connect`], and what `begin` refuses as [`Error::Io`].
+    pub fn connect_with(dsn: &Dsn, begin: &mut Begin<'_>) -> Result<Connection, Error> {
         let deadline = Instant::now() + CONNECT_TIMEOUT;
-        let stream = Stream::connect(&dsn.endpoint, deadline)?;
+        let stream = Stream::connect(&dsn.endpoint, deadline, begin)?;
         Connection::over(stream, dsn).map_err(|error| match error {
             Error::Io(error) => Error::Io(io::Error::new(
                 error.kind(),
@@ -92,7 +123,7 @@ impl Connection {
     }
 
     /// Logs in over a connected stream, whose limits it then lifts.
-    fn over(stream: Stream, dsn: &Dsn) -> Result<Connection, Error> {
+    pub(crate) fn over(stream: Stream, dsn: &Dsn) -> Result<Connection, Error> {
         let is_local = stream.is_local();
         let mut channel = Channel::new(stream);
         let (greeting, agreed) = login::login(&mut channel, dsn, is_local)?;
@@ -103,7 +134,11 @@ impl Connection {
             version: greeting.version,
             id: greeting.connection_id,
             is_mariadb: greeting.is_mariadb,
-            deprecates_eof: agreed & DEPRECATE_EOF != 0,
+            terms: Terms {
+                deprecates_eof: agreed & DEPRECATE_EOF != 0,
+                may_omit_columns: agreed & LONG_PASSWORD == 0,
+                in_transaction: false,
+            },
             is_usable: true,
         })
     }
@@ -136,14 +171,24 @@ impl Connection {
         self.channel.transport.set_limits(timeout, None);
     }
 
+    /// A way to break a wait of this connection from another thread.
+    pub fn interrupter(&self) -> Interrupter {
+        self.channel.transport.interrupter()
+    }
+
+    /// Whether a transaction was open after the last statement that succeeded. A statement that
+    /// fails does not tell: a lock wait that timed out leaves the transaction open, a deadlock
+    /// has ended it.
+    pub fn in_transaction(&self) -> bool {
+        self.terms.in_transaction
+    }
+
     /// Runs one or more statements, reads every result to its end and skips the rows.
     ///
     /// # Errors
     /// Any [`Error`]; after the first statement that fails, the server runs none of the rest.
     pub fn query(&mut self, sql: &[u8]) -> Result<Summary, Error> {
-        self.command(COM_QUERY, sql, |connection| {
-            result::drain(&mut connection.channel, connection.deprecates_eof)
-        })
+        self.run_text(sql, Rows::Skip)
     }
 
     /// Runs one or more statements and keeps the rows of the first result set, as text. For
@@ -152,12 +197,46 @@ impl Connection {
     /// # Errors
     /// As [`Connection::query`].
     pub fn query_rows(&mut self, sql: &[u8]) -> Result<Vec<Row>, Error> {
+        let mut kept = Kept::new(Encoding::Text);
+        self.run_text(sql, Rows::First(&mut kept))?;
+        Ok(kept.rows)
+    }
+
+    /// Runs one or more statements and keeps the rows of every result set in `results`, in place
+    /// of what was there. 1 GiB of rows at most.
+    ///
+    /// # Errors
+    /// As [`Connection::query`]; `results` then holds what came before.
+    pub fn query_text(&mut self, sql: &[u8], results: &mut TextResults) -> Result<Summary, Error> {
+        results.clear();
+        self.run_text(sql, Rows::Text(results))
+    }
+
+    /// Runs one `LOAD DATA LOCAL` and sends it the rows of `fill`, which appends whole rows to the
+    /// buffer it gets and says how many; appending nothing ends them. The file name in `sql` is
+    /// for the server's eyes: no file is ever read here.
+    ///
+    /// What one call of `fill` appends leaves at once, in packets of 256 KiB at most; some 64 KiB
+    /// at a time keep both sides busy.
+    ///
+    /// # Errors
+    /// Any [`Error`]; a server that fails a row says so when all have been sent. [`Error::Load`]
+    /// when it took fewer rows than were sent, or took them with warnings: with `LOCAL` it skips
+    /// duplicates and cuts values without an error. [`Error::Unsupported`] when the statement
+    /// asked for no rows.
+    pub fn load_local(
+        &mut self,
+        sql: &[u8],
+        fill: &mut dyn FnMut(&mut Vec<u8>) -> u64,
+    ) -> Result<Summary, Error> {
         self.command(COM_QUERY, sql, |connection| {
-            result::collect(
-                &mut connection.channel,
-                connection.deprecates_eof,
-                Encoding::Text,
-            )
+            result::load(&mut connection.channel, &mut connection.terms, fill)
+        })
+    }
+
+    fn run_text(&mut self, sql: &[u8], rows: Rows<'_>) -> Result<Summary, Error> {
+        self.command(COM_QUERY, sql, |connection| {
+            result::read(&mut connection.channel, &mut connection.terms, None, rows)
         })
     }
 
@@ -167,13 +246,14 @@ impl Connection {
     /// Any [`Error`]; 1461 when the server has `max_prepared_stmt_count` of them.
     pub fn prepare(&mut self, sql: &[u8]) -> Result<Statement, Error> {
         self.command(COM_STMT_PREPARE, sql, |connection| {
-            let statement = parse_prepared(connection.channel.packet()?)?;
-            for definitions in [statement.params, statement.columns] {
-                result::skip_definitions(
-                    &mut connection.channel,
-                    definitions,
-                    connection.deprecates_eof,
-                )?;
+            let terms = connection.terms;
+            let channel = &mut connection.channel;
+            let mut statement = parse_prepared(channel.packet()?)?;
+            result::skip_definitions(channel, statement.params, terms)?;
+            if terms.may_omit_columns {
+                statement.described = result::definitions(channel, statement.columns, terms)?;
+            } else {
+                result::skip_definitions(channel, statement.columns, terms)?;
             }
             Ok(statement)
         })
@@ -185,13 +265,10 @@ impl Connection {
     /// Any [`Error`]; [`Error::Parameters`] when `params` has another length than the statement.
     pub fn execute(
         &mut self,
-        statement: &Statement,
+        statement: &mut Statement,
         params: &[Value<'_>],
     ) -> Result<Summary, Error> {
-        self.send_execute(statement, params)?;
-        self.exchange(|connection| {
-            result::drain(&mut connection.channel, connection.deprecates_eof)
-        })
+        self.run_prepared(statement, params, Rows::Skip)
     }
 
     /// Executes a prepared statement and keeps the rows of the first result set, as text. For
@@ -204,17 +281,42 @@ impl Connection {
     /// As [`Connection::execute`].
     pub fn execute_rows(
         &mut self,
-        statement: &Statement,
+        statement: &mut Statement,
         params: &[Value<'_>],
     ) -> Result<Vec<Row>, Error> {
-        self.send_execute(statement, params)?;
-        self.exchange(|connection| {
-            result::collect(
-                &mut connection.channel,
-                connection.deprecates_eof,
-                Encoding::Binary,
-            )
-        })
+        let mut kept = Kept::new(Encoding::Binary);
+        self.run_prepared(statement, params, Rows::First(&mut kept))?;
+        Ok(kept.rows)
+    }
+
+    fn run_prepared(
+        &mut self,
+        statement: &mut Statement,
+        params: &[Value<'_>],
+        rows: Rows<'_>,
+    ) -> Result<Summary, Error> {
+        if params.len() != usize::from(statement.params) {
+            return Err(Error::Parameters {
+                expected: statement.params.into(),
+                given: params.len(),
+            });
+        }
+        self.check_usable()?;
+        let columns = &mut statement.described;
+        let packet = statement.execution.packet(params);
+        let outcome = self.exchange(|connection| {
+            let channel = &mut connection.channel;
+            if packet.len() <= PACKET_BYTES_READY {
+                channel.send_ready(packet)?;
+            } else {
+                let (command, body) = (packet[4], &packet[5..]);
+                channel.send_command(command, body)?;
+            }
+            result::read(channel, &mut connection.terms, Some(columns), rows)
+        });
+        // The server may have failed before it took the types.
+        statement.execution.set_bound(outcome.is_ok());
+        outcome
     }
 
     /// Gives a prepared statement back to the server, which does not answer.
@@ -222,7 +324,10 @@ impl Connection {
     /// # Errors
     /// [`Error::Io`] when it cannot be sent.
     pub fn close_statement(&mut self, statement: Statement) -> Result<(), Error> {
-        self.command(COM_STMT_CLOSE, &statement.id.to_le_bytes(), |_| Ok(()))
+        // Without an answer to wait for, it would else leave with the next command.
+        self.command(COM_STMT_CLOSE, &statement.id.to_le_bytes(), |connection| {
+            Ok(connection.channel.transport.flush()?)
+        })
     }
 
     /// Asks the server for a sign of life.
@@ -231,7 +336,9 @@ impl Connection {
     /// Any [`Error`].
     pub fn ping(&mut self) -> Result<(), Error> {
         self.command(COM_PING, &[], |connection| {
-            reply::done(connection.channel.packet()?).map(|_| ())
+            let done = reply::done(connection.channel.packet()?)?;
+            connection.terms.in_transaction = done.in_transaction();
+            Ok(())
         })
     }
 
@@ -240,7 +347,9 @@ impl Connection {
     /// # Errors
     /// [`Error::Io`] when the server cannot be told.
     pub fn quit(mut self) -> Result<(), Error> {
-        let sent = self.command(COM_QUIT, &[], |_| Ok(()));
+        let sent = self.command(COM_QUIT, &[], |connection| {
+            Ok(connection.channel.transport.flush()?)
+        });
         self.is_usable = false;
         sent
     }
@@ -252,23 +361,10 @@ impl Connection {
         read: impl FnOnce(&mut Connection) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.check_usable()?;
-        self.channel.command(command).extend_from_slice(body);
         self.exchange(|connection| {
-            connection.channel.send()?;
+            connection.channel.send_command(command, body)?;
             read(connection)
         })
-    }
-
-    fn send_execute(&mut self, statement: &Statement, params: &[Value<'_>]) -> Result<(), Error> {
-        if params.len() != usize::from(statement.params) {
-            return Err(Error::Parameters {
-                expected: statement.params.into(),
-                given: params.len(),
-            });
-        }
-        self.check_usable()?;
-        put_execute(self.channel.command(COM_STMT_EXECUTE), statement.id, params);
-        self.exchange(|connection| connection.channel.send())
     }
 
     fn check_usable(&self) -> Result<(), Error> {
@@ -291,9 +387,12 @@ impl Connection {
         let outcome = step(self);
         self.is_usable = self.channel.is_in_step()
             && match &outcome {
-                Ok(_) | Err(Error::Unsupported(_) | Error::Parameters { .. }) => true,
+                Ok(_)
+                | Err(Error::Unsupported(_) | Error::Parameters { .. } | Error::Load { .. }) => {
+                    true
+                }
                 Err(Error::Server { errno, .. }) => !CLOSING_ERRNOS.contains(errno),
-                Err(Error::Io(_) | Error::Protocol(_) | Error::Auth(_)) => false,
+                Err(Error::Io(_) | Error::Protocol(_) | Error::Auth(_) | Error::Tls(_)) => false,
             };
         outcome
     }
@@ -310,10 +409,13 @@ fn parse_prepared(packet: &[u8]) -> Result<Statement, Error> {
     }
     let id = cursor.u32()?;
     let columns = cursor.u16()?;
+    let params = cursor.u16()?;
     Ok(Statement {
         id,
+        params,
         columns,
-        params: cursor.u16()?,
+        described: Vec::new(),
+        execution: Execution::new(id, params),
     })
 }
 
@@ -321,7 +423,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if self.is_usable {
             // Best effort: without it the server counts an aborted client.
-            let _ = self.channel.transport.send_some(&[1, 0, 0, 0, COM_QUIT]);
+            let _ = self.channel.transport.send_last(&[1, 0, 0, 0, COM_QUIT]);
         }
     }
 }

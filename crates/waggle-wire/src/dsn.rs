@@ -5,13 +5,27 @@
 //! special characters in it were not percent-encoded.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use crate::compress::CompressionError;
+use crate::tls::{TlsError, TlsModeError};
+use crate::{Compression, Tls, TlsMode};
 
 /// The port a server listens on when the name gives none.
 const DEFAULT_PORT: u16 = 3306;
 /// Longest path of a Unix socket that Linux takes, without the closing zero byte.
 const SOCKET_PATH_MAX: usize = 107;
+
+/// The names of the parameters, in the order in which they are printed.
+const PARAMETERS: [&str; 6] = [
+    "socket",
+    "ssl-mode",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "compression",
+];
 
 /// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -63,7 +77,13 @@ impl fmt::Display for Endpoint {
 ///
 /// Parsed from `mysql://user:password@host:port/database` or
 /// `mysql://user@/database?socket=/path`. Each part is percent-decoded; the port defaults to
-/// 3306. Printed in the same form with the password, if there is one, as `***`.
+/// 3306. Further parameters, each at most once, joined by `&`:
+///
+/// * `ssl-mode=disabled|preferred|required|verify-ca|verify-identity`, `ssl-ca=`, `ssl-cert=`,
+///   `ssl-key=`: see [`Tls`];
+/// * `compression=off|zlib|zstd`: see [`Compression`].
+///
+/// Printed in the same form with the password, if there is one, as `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dsn {
     /// Where the server listens.
@@ -74,6 +94,24 @@ pub struct Dsn {
     pub password: Option<Secret>,
     /// Default database of the connection.
     pub database: Option<String>,
+    /// Whether and how the connection uses TLS.
+    pub tls: Tls,
+    /// Whether and how the protocol is compressed.
+    pub compression: Compression,
+}
+
+impl Dsn {
+    /// An account without a password on a server, without TLS or compression.
+    pub fn new(endpoint: Endpoint, user: impl Into<String>) -> Dsn {
+        Dsn {
+            endpoint,
+            user: user.into(),
+            password: None,
+            database: None,
+            tls: Tls::default(),
+            compression: Compression::Off,
+        }
+    }
 }
 
 /// Why a text is no [`Dsn`]. Names the part that is wrong, never its content.
@@ -104,9 +142,24 @@ pub enum DsnError {
     /// Percent-decoding gave bytes that are no UTF-8, or a zero byte.
     #[error("the {0} is not UTF-8 text without zero bytes")]
     Text(&'static str),
-    /// A parameter other than `socket`, or one without a value.
-    #[error("unknown parameter after the ?: only socket=/path is known")]
+    /// An unknown parameter, one without a value, or one given twice.
+    #[error(
+        "unknown or repeated parameter after the ?: there are socket, ssl-mode, ssl-ca, ssl-cert, \
+         ssl-key and compression, each with = and a value, joined by &"
+    )]
     Parameter,
+    /// No TLS mode.
+    #[error(transparent)]
+    TlsMode(#[from] TlsModeError),
+    /// Parameters for TLS that do not go together.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A file for TLS without a mode, which would not be used.
+    #[error("ssl-ca, ssl-cert and ssl-key say how, not whether to use TLS: add ssl-mode")]
+    TlsFile,
+    /// No compression.
+    #[error(transparent)]
+    Compression(#[from] CompressionError),
     /// The socket path is relative or longer than Linux allows.
     #[error("the socket is not an absolute path of at most {SOCKET_PATH_MAX} bytes")]
     Socket,
@@ -135,7 +188,8 @@ impl FromStr for Dsn {
             None => (tail, None),
         };
         let database = decode(path.strip_prefix('/').unwrap_or(path), "database")?;
-        let endpoint = match socket(parameters)? {
+        let parameters = Parameters::parse(parameters.unwrap_or_default())?;
+        let endpoint = match parameters.socket {
             Some(_) if !matches!(server, "" | "localhost") => return Err(DsnError::TwoEndpoints),
             Some(path) => Endpoint::Socket(path),
             None => tcp(server)?,
@@ -145,26 +199,53 @@ impl FromStr for Dsn {
             user,
             password,
             database: Some(database).filter(|d| !d.is_empty()),
+            tls: parameters.tls,
+            compression: parameters.compression,
         })
     }
 }
 
-/// The `socket=/path` among the parameters, if there are any.
-fn socket(parameters: Option<&str>) -> Result<Option<PathBuf>, DsnError> {
-    let Some(parameters) = parameters.filter(|p| !p.is_empty()) else {
-        return Ok(None);
-    };
-    let path = parameters
-        .strip_prefix("socket=")
-        .ok_or(DsnError::Parameter)?;
-    if path.contains('&') {
-        return Err(DsnError::Parameter);
+/// What stands after the `?`.
+struct Parameters {
+    socket: Option<PathBuf>,
+    tls: Tls,
+    compression: Compression,
+}
+
+impl Parameters {
+    fn parse(text: &str) -> Result<Parameters, DsnError> {
+        let mut given: [Option<String>; PARAMETERS.len()] = Default::default();
+        for pair in text.split('&').filter(|_| !text.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or(DsnError::Parameter)?;
+            let known = PARAMETERS.iter().position(|known| *known == name);
+            let at = known.ok_or(DsnError::Parameter)?;
+            let value = decode(value, PARAMETERS[at])?;
+            if value.is_empty() || given[at].replace(value).is_some() {
+                return Err(DsnError::Parameter);
+            }
+        }
+        let [socket, mode, ca, cert, key, compression] = given;
+        let has_files = ca.is_some() || cert.is_some() || key.is_some();
+        if mode.is_none() && has_files {
+            return Err(DsnError::TlsFile);
+        }
+        let tls = Tls {
+            mode: mode.map_or(Ok(TlsMode::Disabled), |mode| mode.parse())?,
+            ca: ca.map(PathBuf::from),
+            cert: cert.map(PathBuf::from),
+            key: key.map(PathBuf::from),
+        };
+        tls.check()?;
+        let fits = |path: &String| path.starts_with('/') && path.len() <= SOCKET_PATH_MAX;
+        if !socket.as_ref().is_none_or(fits) {
+            return Err(DsnError::Socket);
+        }
+        Ok(Parameters {
+            socket: socket.map(PathBuf::from),
+            tls,
+            compression: compression.map_or(Ok(Compression::Off), |name| name.parse())?,
+        })
     }
-    let path = decode(path, "socket")?;
-    if !path.starts_with('/') || path.len() > SOCKET_PATH_MAX {
-        return Err(DsnError::Socket);
-    }
-    Ok(Some(PathBuf::from(path)))
 }
 
 /// `host`, `host:port`, `[address]` or `[address]:port`.
@@ -238,6 +319,19 @@ impl fmt::Display for Encoded<'_> {
     }
 }
 
+/// The same for a path, whose slashes stay.
+struct EncodedPath<'a>(&'a Path);
+
+impl fmt::Display for EncodedPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, part) in self.0.to_string_lossy().split('/').enumerate() {
+            let slash = if i == 0 { "" } else { "/" };
+            write!(f, "{slash}{}", Encoded(part))?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Dsn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "mysql://{}", Encoded(&self.user))?;
@@ -250,15 +344,32 @@ impl fmt::Display for Dsn {
                 write!(f, "@[{host}]:{port}/{database}")
             }
             Endpoint::Tcp { host, port } => write!(f, "@{}:{port}/{database}", Encoded(host)),
-            Endpoint::Socket(path) => {
-                write!(f, "@/{database}?socket=")?;
-                for (i, part) in path.to_string_lossy().split('/').enumerate() {
-                    let slash = if i == 0 { "" } else { "/" };
-                    write!(f, "{slash}{}", Encoded(part))?;
-                }
-                Ok(())
-            }
+            Endpoint::Socket(_) => write!(f, "@/{database}"),
+        }?;
+        let socket = match &self.endpoint {
+            Endpoint::Socket(path) => Some(path.as_path()),
+            Endpoint::Tcp { .. } => None,
+        };
+        let tls = &self.tls;
+        let is_plain = *tls == Tls::default();
+        let mode = (!is_plain).then(|| tls.mode.to_string());
+        let is_packed = self.compression != Compression::Off;
+        let compression = is_packed.then(|| self.compression.to_string());
+        let values = [
+            socket,
+            mode.as_deref().map(Path::new),
+            tls.ca.as_deref(),
+            tls.cert.as_deref(),
+            tls.key.as_deref(),
+            compression.as_deref().map(Path::new),
+        ];
+        let given = PARAMETERS.iter().zip(values);
+        let given = given.filter_map(|(name, value)| Some((name, value?)));
+        for (i, (name, value)) in given.enumerate() {
+            let mark = if i == 0 { '?' } else { '&' };
+            write!(f, "{mark}{name}={}", EncodedPath(value))?;
         }
+        Ok(())
     }
 }
 
@@ -269,113 +380,4 @@ impl fmt::Debug for Dsn {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn tcp_dsn(host: &str, port: u16) -> Dsn {
-        Dsn {
-            endpoint: Endpoint::Tcp {
-                host: host.into(),
-                port,
-            },
-            user: "u".into(),
-            password: None,
-            database: None,
-        }
-    }
-
-    #[test]
-    fn reads_the_two_forms() {
-        let dsn: Dsn = "mysql://us%40er:p%2Fa%3As@db.example:3307/shop"
-            .parse()
-            .unwrap();
-        assert_eq!(
-            dsn.endpoint,
-            Endpoint::Tcp {
-                host: "db.example".into(),
-                port: 3307
-            }
-        );
-        assert_eq!(dsn.user, "us@er");
-        assert_eq!(dsn.password.unwrap().expose(), "p/a:s");
-        assert_eq!(dsn.database.as_deref(), Some("shop"));
-
-        let dsn: Dsn = "mysql://root@/test?socket=/run/my%20sql.sock"
-            .parse()
-            .unwrap();
-        assert_eq!(dsn.endpoint, Endpoint::Socket("/run/my sql.sock".into()));
-        assert_eq!(dsn.password, None);
-    }
-
-    #[test]
-    fn fills_in_defaults() {
-        assert_eq!("mysql://u@h".parse(), Ok(tcp_dsn("h", 3306)));
-        assert_eq!("mariadb://u@h/".parse(), Ok(tcp_dsn("h", 3306)));
-        assert_eq!("mysql://u@[::1]".parse(), Ok(tcp_dsn("::1", 3306)));
-        assert_eq!("mysql://u@[::1]:99/".parse(), Ok(tcp_dsn("::1", 99)));
-        let socket: Dsn = "mysql://u@localhost?socket=/s".parse().unwrap();
-        assert_eq!(socket.endpoint, Endpoint::Socket("/s".into()));
-        assert_eq!(socket.to_string(), "mysql://u@/?socket=/s");
-    }
-
-    #[test]
-    fn says_which_part_is_wrong() {
-        for (text, error) in [
-            ("root@localhost/x", DsnError::Scheme),
-            ("mysql://host:3306/x", DsnError::User),
-            ("mysql://@host/x", DsnError::User),
-            ("mysql://u@/x", DsnError::Endpoint),
-            ("mysql://u@:3306/x", DsnError::Endpoint),
-            ("mysql://u@h:0/x", DsnError::Port),
-            ("mysql://u@h:99999/x", DsnError::Port),
-            ("mysql://u@::1/x", DsnError::Port),
-            ("mysql://u@[::1/x", DsnError::Port),
-            ("mysql://u:%zz@h/x", DsnError::Percent("password")),
-            ("mysql://u:%f@h/x", DsnError::Percent("password")),
-            ("mysql://u:%ff@h/x", DsnError::Text("password")),
-            ("mysql://u%00@h/x", DsnError::Text("user")),
-            ("mysql://u@h/x?ssl=1", DsnError::Parameter),
-            ("mysql://u@/x?socket=/s&a=b", DsnError::Parameter),
-            ("mysql://u@h/x?socket=/s", DsnError::TwoEndpoints),
-            ("mysql://u@/x?socket=s", DsnError::Socket),
-        ] {
-            assert_eq!(text.parse::<Dsn>(), Err(error), "{text}");
-        }
-    }
-
-    #[test]
-    fn never_prints_the_password() {
-        let dsn: Dsn = "mysql://u:hunter2@h/d".parse().unwrap();
-        assert_eq!(dsn.to_string(), "mysql://u:***@h:3306/d");
-        assert_eq!(format!("{dsn:?}"), "Dsn(mysql://u:***@h:3306/d)");
-        assert_eq!(format!("{:?}", dsn.password), "Some(***)");
-        // Special characters left as they are: wrong, but still not shown.
-        for text in [
-            "mysql://u:hun/ter2@h/d",
-            "mysql://u:hun?ter2@h",
-            "mysql://u@hun:ter2/@h",
-        ] {
-            let error = text.parse::<Dsn>().unwrap_err();
-            assert!(!format!("{error} {error:?}").contains("ter2"), "{error}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn printed_form_reads_back(user in "[^\0]{1,12}", database in "[^\0]{1,12}",
-                                   socket in proptest::option::of("/[^\0]{1,20}")) {
-            let endpoint = match socket {
-                Some(path) => Endpoint::Socket(path.into()),
-                None => Endpoint::Tcp { host: "h".into(), port: 1 },
-            };
-            let dsn = Dsn { endpoint, user, password: None, database: Some(database) };
-            prop_assert_eq!(dsn.to_string().parse::<Dsn>(), Ok(dsn));
-        }
-
-        #[test]
-        fn any_text_is_answered(text in "(mysql://)?[ -~é]{0,60}") {
-            let _ = text.parse::<Dsn>();
-        }
-    }
-}
+mod tests;

@@ -33,9 +33,27 @@ pub enum Error {
     /// is [`Error::Server`] (1045, 1044, 1698).
     #[error("authentication failed: {0}")]
     Auth(String),
+    /// TLS was asked for, and there is none: the server does not offer it, its certificate is
+    /// refused, or a file that is needed for it cannot be used.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// The server asks for something this client does not do; the text names it.
     #[error("not supported: {0}")]
     Unsupported(String),
+    /// Rows were sent to `LOAD DATA LOCAL`, and the server did not take all of them as they were:
+    /// it skips duplicate keys and cuts values with a warning at most. The session can go on.
+    #[error(
+        "LOAD DATA LOCAL: {sent} rows were sent, the server stored {stored} and gave {warnings} \
+         warnings"
+    )]
+    Load {
+        /// Rows sent.
+        sent: u64,
+        /// Rows that the server says it stored.
+        stored: u64,
+        /// Warnings it counted; at most 65535.
+        warnings: u16,
+    },
     /// A prepared statement was given another number of parameters than it has. Nothing was
     /// sent.
     #[error("the prepared statement takes {expected} parameters, {given} were given")]

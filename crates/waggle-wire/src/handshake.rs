@@ -3,32 +3,52 @@
 //! The login drives them, [`auth`](crate::auth) computes the proof of the password. Invariant:
 //! the capabilities in the answer are ones the server offered.
 
+use std::path::Path;
+
+use crate::compress::ZSTD_LEVEL;
 use crate::cursor::{Cursor, put_integer};
-use crate::{Dsn, Error, reply};
+use crate::{Compression, Dsn, Error, reply};
 
 pub(crate) const LONG_PASSWORD: u32 = 1;
 pub(crate) const CONNECT_WITH_DB: u32 = 1 << 3;
+pub(crate) const COMPRESS: u32 = 1 << 5;
+pub(crate) const LOCAL_FILES: u32 = 1 << 7;
 pub(crate) const PROTOCOL_41: u32 = 1 << 9;
+pub(crate) const SSL: u32 = 1 << 11;
 pub(crate) const TRANSACTIONS: u32 = 1 << 13;
 pub(crate) const SECURE_CONNECTION: u32 = 1 << 15;
 pub(crate) const MULTI_STATEMENTS: u32 = 1 << 16;
 pub(crate) const MULTI_RESULTS: u32 = 1 << 17;
 pub(crate) const PS_MULTI_RESULTS: u32 = 1 << 18;
 pub(crate) const PLUGIN_AUTH: u32 = 1 << 19;
+pub(crate) const CONNECT_ATTRS: u32 = 1 << 20;
 pub(crate) const DEPRECATE_EOF: u32 = 1 << 24;
+pub(crate) const ZSTD_COMPRESSION: u32 = 1 << 26;
 
 /// Without these the rest of this crate does not work; servers have had them since 4.1 or 5.5.
 const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION | MULTI_STATEMENTS | MULTI_RESULTS;
 /// Used where the server has them. LONG_PASSWORD tells MariaDB that this is a MySQL client,
-/// which its extended capabilities are not offered to.
-const WANTED: u32 =
-    NEEDED | LONG_PASSWORD | TRANSACTIONS | PS_MULTI_RESULTS | PLUGIN_AUTH | DEPRECATE_EOF;
+/// which does not speak of its extended capabilities. LOCAL_FILES promises no file: see
+/// [`Connection::load_local`](crate::Connection::load_local).
+const WANTED: u32 = NEEDED
+    | LONG_PASSWORD
+    | LOCAL_FILES
+    | TRANSACTIONS
+    | PS_MULTI_RESULTS
+    | PLUGIN_AUTH
+    | CONNECT_ATTRS
+    | DEPRECATE_EOF;
+/// MariaDB's, in the second half of its capabilities: columns of prepared statements are described
+/// once, not with every execution.
+const MARIADB_CACHE_METADATA: u32 = 1 << 4;
 /// Longest command that the server may expect, as MySQL's own client announces it.
 const PACKET_BYTES_MAX: u32 = 1 << 30;
 /// utf8mb4_general_ci: the one utf8mb4 collation that every MySQL and MariaDB knows.
 const UTF8MB4_GENERAL_CI: u8 = 45;
 /// Length of the random challenge.
 const CHALLENGE_BYTES: usize = 20;
+/// A longer name of a program is cut: servers keep 512 bytes of attributes in all by default.
+const PROGRAM_NAME_CHARS_MAX: usize = 64;
 
 /// The server's challenge for the proof of the password.
 pub(crate) type Challenge = [u8; CHALLENGE_BYTES];
@@ -40,6 +60,8 @@ pub(crate) struct Greeting {
     pub(crate) version: String,
     pub(crate) connection_id: u32,
     pub(crate) capabilities: u32,
+    /// MariaDB's second half of them; 0 for others.
+    pub(crate) extended: u32,
     pub(crate) challenge: Challenge,
     pub(crate) plugin: String,
     pub(crate) is_mariadb: bool,
@@ -66,7 +88,11 @@ impl Greeting {
         let capabilities_low = cursor.u16()?;
         cursor.bytes(3)?; // character set, status
         let capabilities = u32::from(capabilities_low) | u32::from(cursor.u16()?) << 16;
-        cursor.bytes(11)?; // length of the challenge, reserved
+        cursor.bytes(7)?; // length of the challenge, reserved
+        let extended = match capabilities & LONG_PASSWORD {
+            0 => cursor.u32()?,
+            _ => cursor.bytes(4).map(|_| 0)?,
+        };
         if let Some(lacking) = lacking(capabilities) {
             return Err(Error::Unsupported(format!(
                 "server {version} without {lacking}"
@@ -90,20 +116,52 @@ impl Greeting {
             version,
             connection_id,
             capabilities,
+            extended,
             challenge,
             plugin,
             is_mariadb,
         })
     }
 
-    /// The capabilities that both sides use.
-    pub(crate) fn agreed(&self, dsn: &Dsn) -> u32 {
-        let wanted = match dsn.database {
-            Some(_) => WANTED | CONNECT_WITH_DB,
-            None => WANTED,
-        };
-        // LONG_PASSWORD is set whatever the server says: MariaDB leaves it out by design.
-        wanted & self.capabilities | LONG_PASSWORD
+    /// The capabilities that both sides use; whether TLS is one of them is decided before. Without
+    /// LONG_PASSWORD in them, MariaDB may leave out the columns of prepared statements.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when the server lacks what the user asked for.
+    pub(crate) fn agreed(&self, dsn: &Dsn, is_tls: bool) -> Result<u32, Error> {
+        let mut asked = 0;
+        if dsn.database.is_some() {
+            asked |= self.offered(CONNECT_WITH_DB, "databases at connect")?;
+        }
+        match dsn.compression {
+            Compression::Off => {}
+            Compression::Zlib => asked |= self.offered(COMPRESS, "compression zlib")?,
+            Compression::Zstd => asked |= self.offered(ZSTD_COMPRESSION, "compression zstd")?,
+        }
+        if is_tls {
+            asked |= SSL;
+        }
+        let agreed = WANTED & self.capabilities | asked;
+        if agreed & DEPRECATE_EOF != 0 && self.extended & MARIADB_CACHE_METADATA != 0 {
+            return Ok(agreed & !LONG_PASSWORD);
+        }
+        // Set whatever the server says: MariaDB leaves it out by design.
+        Ok(agreed | LONG_PASSWORD)
+    }
+
+    fn offered(&self, flag: u32, what: &str) -> Result<u32, Error> {
+        if self.capabilities & flag != 0 {
+            return Ok(flag);
+        }
+        Err(Error::Unsupported(format!(
+            "server {} without {what}",
+            self.version
+        )))
+    }
+
+    /// Whether the server can go on over TLS.
+    pub(crate) fn offers_tls(&self) -> bool {
+        self.capabilities & SSL != 0
     }
 }
 
@@ -119,12 +177,22 @@ fn lacking(capabilities: u32) -> Option<&'static str> {
     .map(|(_, name)| name)
 }
 
-/// Appends the answer to the greeting.
-pub(crate) fn put_answer(out: &mut Vec<u8>, agreed: u32, dsn: &Dsn, plugin: &str, proof: &[u8]) {
+/// Appends what both the request for TLS, which is no more than this, and the answer begin with.
+pub(crate) fn put_beginning(out: &mut Vec<u8>, agreed: u32) {
     out.extend_from_slice(&agreed.to_le_bytes());
     out.extend_from_slice(&PACKET_BYTES_MAX.to_le_bytes());
     out.push(UTF8MB4_GENERAL_CI);
-    out.extend_from_slice(&[0; 23]);
+    out.extend_from_slice(&[0; 19]);
+    let extended = match agreed & LONG_PASSWORD {
+        0 => MARIADB_CACHE_METADATA,
+        _ => 0,
+    };
+    out.extend_from_slice(&extended.to_le_bytes());
+}
+
+/// Appends the answer to the greeting.
+pub(crate) fn put_answer(out: &mut Vec<u8>, agreed: u32, dsn: &Dsn, plugin: &str, proof: &[u8]) {
+    put_beginning(out, agreed);
     out.extend_from_slice(dsn.user.as_bytes());
     out.push(0);
     // Proofs have at most 32 bytes, so that this equals the one length byte of old servers.
@@ -138,6 +206,41 @@ pub(crate) fn put_answer(out: &mut Vec<u8>, agreed: u32, dsn: &Dsn, plugin: &str
         out.extend_from_slice(plugin.as_bytes());
         out.push(0);
     }
+    if agreed & CONNECT_ATTRS != 0 {
+        put_attributes(out, &program_name());
+    }
+    if agreed & ZSTD_COMPRESSION != 0 {
+        out.push(ZSTD_LEVEL);
+    }
+}
+
+/// Appends who connects, as `performance_schema.session_connect_attrs` shows it.
+fn put_attributes(out: &mut Vec<u8>, program_name: &str) {
+    let process_id = std::process::id().to_string();
+    let mut pairs = Vec::new();
+    for text in [
+        "_client_name",
+        "waggle",
+        "_client_version",
+        env!("CARGO_PKG_VERSION"),
+        "_pid",
+        &process_id,
+        "program_name",
+        program_name,
+    ] {
+        put_integer(&mut pairs, text.len() as u64);
+        pairs.extend_from_slice(text.as_bytes());
+    }
+    put_integer(out, pairs.len() as u64);
+    out.extend_from_slice(&pairs);
+}
+
+/// The file name of the running program, without the directories it lies in.
+fn program_name() -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&program).file_name().unwrap_or_default();
+    let name = name.to_string_lossy();
+    name.chars().take(PROGRAM_NAME_CHARS_MAX).collect()
 }
 
 #[cfg(test)]
@@ -181,15 +284,24 @@ pub(crate) mod tests {
         assert_eq!(greeting_mariadb.version, "10.11.14-MariaDB-0");
         assert!(greeting_mariadb.is_mariadb);
         let dsn: Dsn = "mysql://u@h".parse().unwrap();
-        assert_eq!(greeting_mariadb.agreed(&dsn), WANTED);
+        assert_eq!(greeting_mariadb.agreed(&dsn, false).unwrap(), WANTED);
         let dsn: Dsn = "mysql://u@h/db".parse().unwrap();
-        assert_eq!(greeting_mariadb.agreed(&dsn), WANTED | CONNECT_WITH_DB);
+        assert_eq!(
+            greeting_mariadb.agreed(&dsn, false).unwrap(),
+            WANTED | CONNECT_WITH_DB
+        );
     }
 
     #[test]
     fn refusals_say_why() {
-        let error = Greeting::parse(b"\xff\x69\x04Host is blocked").unwrap_err();
-        assert_eq!(error.errno(), Some(1129));
+        for (packet, errno) in [
+            (&b"\xff\x69\x04Host is blocked"[..], 1129),
+            (b"\xff\x10\x04Too many connections", 1040),
+            (b"\xff\x10\x04#08004Too many connections", 1040),
+        ] {
+            let error = Greeting::parse(packet).unwrap_err();
+            assert_eq!(error.errno(), Some(errno), "{error}");
+        }
         let error = Greeting::parse(b"\x09").unwrap_err();
         assert!(matches!(error, Error::Unsupported(_)), "{error}");
         let packet = greeting("4.0", WANTED & !PROTOCOL_41, "");
@@ -213,6 +325,25 @@ pub(crate) mod tests {
         );
         assert_eq!(out[..9], [8, 0, 8, 0, 0, 0, 0, 0x40, 45]);
         assert_eq!(out[32..], *b"me\0\x02\x01\x02db\0plug\0");
+        put_answer(&mut out, CONNECT_ATTRS | ZSTD_COMPRESSION, &dsn, "", b"");
+        assert_eq!(out.last(), Some(&ZSTD_LEVEL));
+    }
+
+    #[test]
+    fn attributes_are_pairs_of_texts_within_their_length() {
+        let mut out = Vec::new();
+        put_attributes(&mut out, "waggle");
+        let mut cursor = Cursor::new(&out, "attributes");
+        let length = cursor.integer().unwrap();
+        let mut texts = Vec::new();
+        let mut rest = Cursor::new(cursor.bytes(length as usize).unwrap(), "attributes");
+        while !rest.is_empty() {
+            texts.push(String::from_utf8_lossy(rest.value().unwrap().unwrap()).into_owned());
+        }
+        assert!(cursor.is_empty());
+        assert_eq!(texts[..2], ["_client_name", "waggle"]);
+        assert_eq!(texts[6..], ["program_name", "waggle"]);
+        assert!(!program_name().contains('/'));
     }
 
     proptest! {

@@ -8,30 +8,44 @@
 //! ```text
 //! Dsn ─► Connection ─┬─ login ─── handshake, auth
 //!                    ├─ result ── reply, rows        each field through a Cursor
-//!                    └─ Channel (packet) ─── Stream (socket)
+//!                    └─ Channel (packet) ─── Stream ─── [compress] ─── [tls] ─── Socket
 //! ```
 //!
 //! Invariants: bytes from a server never make this crate panic or allocate without bound;
-//! passwords never show in `Debug`, `Display` or errors; no TLS, and none pretended.
+//! passwords never show in `Debug`, `Display` or errors; TLS that was asked for is never left out.
 
 #![forbid(unsafe_code)]
 
 mod auth;
+mod compress;
 mod connection;
 mod cursor;
 mod dsn;
 mod error;
+mod execution;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
+mod interrupter;
 mod login;
 mod packet;
 mod reply;
 mod result;
 mod rows;
+mod socket;
 mod stream;
+mod text_results;
+mod tls;
 mod value;
 
+pub use compress::{Compression, CompressionError};
 pub use connection::{Connection, Statement, Summary};
 pub use dsn::{Dsn, DsnError, Endpoint, Secret};
 pub use error::Error;
+pub use interrupter::Interrupter;
 pub use rows::Row;
+pub use socket::{Begin, Io};
+pub use text_results::TextResults;
+pub use tls::{Tls, TlsError, TlsMode, TlsModeError};
 pub use value::Value;

@@ -2,9 +2,10 @@
 //!
 //! A frame is three bytes of length, one of sequence, and the payload; a payload of 16 MiB - 1
 //! bytes or more continues in the next frame. Above sits the handshake and the commands, below
-//! the [`Stream`]. Invariants: a command leaves in one write while it fits one frame; skipping
-//! a packet allocates nothing, whatever its size; memory grows with what the server sent, not
-//! with what it announced (but for one frame), and never past the limit.
+//! the [`Stream`]. Invariants: a command leaves in one write while it is small (16 KiB), and is
+//! not copied whole when it is not; skipping a packet allocates nothing, whatever its size;
+//! memory grows with what the server sent, not with what it announced, never past the limit,
+//! and is given back when the large results are over.
 
 use std::io;
 
@@ -18,9 +19,18 @@ const PACKET_BYTES_MAX: usize = (1 << 30) + (1 << 20);
 /// Before the login no honest packet comes near this.
 const LOGIN_PACKET_BYTES_MAX: usize = 1 << 18;
 const HEADER_BYTES: usize = 4;
-const BUFFER_BYTES: usize = 64 << 10;
-/// Buffers that one large value blew up above this are given back at the next command.
-const BUFFER_BYTES_KEPT: usize = 1 << 20;
+/// The receive buffer of a session with small results: many sessions share a machine.
+const BUFFER_BYTES_MIN: usize = 16 << 10;
+/// What it grows to when the server has more to say: fewer system calls per result.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// Commands in a row that would have done with the small buffer until it is the small one again:
+/// long enough that growing costs nothing, short against a run.
+const COMMANDS_UNTIL_SMALL: u32 = 1024;
+/// A value that was put together from frames, or came in a frame above this, is memory that goes
+/// back at the next command.
+const VALUE_BYTES_KEPT: usize = 1 << 20;
+/// Of a larger command only a beginning is copied behind its header.
+const COPIED_BYTES_MAX: usize = 16 << 10;
 
 /// What packets are read from and written to.
 pub(crate) trait Transport {
@@ -28,15 +38,12 @@ pub(crate) trait Transport {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
     /// Sends everything.
     fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
-}
-
-impl Transport for Stream {
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        Stream::receive(self, buffer)
-    }
-
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        Stream::send(self, bytes)
+    /// A command begins: what is counted in an exchange starts again.
+    fn begin_command(&mut self) {}
+    /// Whether a layer below numbers its own frames and the last one came in turn. Servers then
+    /// set the packets' numbers after those of the frames.
+    fn is_numbered_below(&self) -> bool {
+        false
     }
 }
 
@@ -48,6 +55,8 @@ pub(crate) struct Channel<T = Stream> {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    /// Commands since the buffer was filled past its smallest size.
+    small_commands: u32,
     /// A packet put together from several frames.
     joined: Vec<u8>,
     /// The packet being written, after room for its header.
@@ -61,9 +70,10 @@ impl<T: Transport> Channel<T> {
     pub(crate) fn new(transport: T) -> Channel<T> {
         Channel {
             transport,
-            buffer: vec![0; BUFFER_BYTES],
+            buffer: vec![0; BUFFER_BYTES_MIN],
             start: 0,
             end: 0,
+            small_commands: 0,
             joined: Vec::new(),
             out: Vec::new(),
             sequence: 0,
@@ -78,62 +88,97 @@ impl<T: Transport> Channel<T> {
         self.packet_bytes_max = PACKET_BYTES_MAX;
     }
 
+    /// Whether nothing was received that is not consumed.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.start == self.end
+    }
+
     /// False once an error came out of turn: what follows it cannot be told apart.
     pub(crate) fn is_in_step(&self) -> bool {
         self.in_step
     }
 
-    /// Starts a command: a new exchange whose first packet is the returned buffer (append to
-    /// it), sent by [`Channel::send`].
-    pub(crate) fn command(&mut self, command: u8) -> &mut Vec<u8> {
-        self.sequence = 0;
-        if self.buffer.len() > BUFFER_BYTES_KEPT && self.start == self.end {
-            self.buffer = vec![0; BUFFER_BYTES];
-            (self.start, self.end) = (0, 0);
+    /// Sends a command: the first packet of a new exchange.
+    pub(crate) fn send_command(&mut self, command: u8, body: &[u8]) -> Result<(), Error> {
+        self.begin_exchange();
+        self.answer().push(command);
+        let mut rest = body;
+        loop {
+            // The frame's payload: what is in `out` after the header, then the head of `rest`.
+            let before = self.out.len() - HEADER_BYTES;
+            let length = (before + rest.len()).min(FRAME_BYTES_MAX);
+            let (frame, later) = rest.split_at(length - before);
+            let (copied, direct) = frame.split_at(frame.len().min(COPIED_BYTES_MAX));
+            self.out.extend_from_slice(copied);
+            put_header(&mut self.out, length, self.sequence);
+            self.sequence = self.sequence.wrapping_add(1);
+            let mut sent = self.transport.send(&self.out);
+            if sent.is_ok() && !direct.is_empty() {
+                sent = self.transport.send(direct);
+            }
+            sent.map_err(|error| self.send_error(error))?;
+            if length < FRAME_BYTES_MAX {
+                return Ok(());
+            }
+            rest = later;
+            self.answer();
         }
-        if self.joined.capacity() > BUFFER_BYTES_KEPT {
-            self.joined = Vec::new();
-        }
-        let out = self.answer();
-        out.push(command);
-        out
     }
 
-    /// Starts the next packet of an exchange.
+    /// Sends a command that lies ready in one piece, with room for the header of a packet at its
+    /// start; it must fit one frame.
+    pub(crate) fn send_ready(&mut self, packet: &mut [u8]) -> Result<(), Error> {
+        self.begin_exchange();
+        put_header(packet, packet.len() - HEADER_BYTES, self.sequence);
+        self.sequence = self.sequence.wrapping_add(1);
+        let sent = self.transport.send(packet);
+        sent.map_err(|error| self.send_error(error))
+    }
+
+    fn begin_exchange(&mut self) {
+        self.sequence = 0;
+        self.transport.begin_command();
+        if self.buffer.len() > BUFFER_BYTES_MIN && self.start == self.end {
+            self.small_commands += 1;
+            if self.small_commands > COMMANDS_UNTIL_SMALL || self.buffer.len() > VALUE_BYTES_KEPT {
+                self.buffer = vec![0; BUFFER_BYTES_MIN];
+                (self.start, self.end) = (0, 0);
+            }
+        }
+        if self.joined.capacity() > VALUE_BYTES_KEPT {
+            self.joined = Vec::new();
+        }
+    }
+
+    /// Starts the next packet of an exchange: append its payload to the returned buffer, and
+    /// [`Channel::send`] it.
     pub(crate) fn answer(&mut self) -> &mut Vec<u8> {
         self.out.clear();
         self.out.extend_from_slice(&[0; HEADER_BYTES]);
         &mut self.out
     }
 
-    /// Sends the packet that `command` or `answer` started.
+    /// Sends the packet that `answer` started; it must fit one frame.
     pub(crate) fn send(&mut self) -> Result<(), Error> {
-        let sent = self.send_frames();
-        if self.out.capacity() > BUFFER_BYTES_KEPT {
-            self.out = Vec::new();
-        }
-        match sent {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.reason_for_closing(&error).unwrap_or(Error::Io(error))),
-        }
+        let length = self.out.len() - HEADER_BYTES;
+        put_header(&mut self.out, length, self.sequence);
+        self.sequence = self.sequence.wrapping_add(1);
+        let sent = self.transport.send(&self.out);
+        sent.map_err(|error| self.send_error(error))
     }
 
-    fn send_frames(&mut self) -> io::Result<()> {
-        // `at` is where a frame's header goes. From the second frame on it overwrites four
-        // payload bytes that have just been sent, so nothing is moved.
-        let mut at = 0;
-        loop {
-            let length = (self.out.len() - at - HEADER_BYTES).min(FRAME_BYTES_MAX);
-            let [a, b, c, _] = (length as u32).to_le_bytes();
-            let end = at + HEADER_BYTES + length;
-            self.out[at..at + HEADER_BYTES].copy_from_slice(&[a, b, c, self.sequence]);
-            self.sequence = self.sequence.wrapping_add(1);
-            self.transport.send(&self.out[at..end])?;
-            if length < FRAME_BYTES_MAX {
-                return Ok(());
-            }
-            at = end - HEADER_BYTES;
+    /// Sends what `answer` started as packets of at most `bytes_max`, which must fit one frame.
+    pub(crate) fn send_pieces(&mut self, bytes_max: usize) -> Result<(), Error> {
+        while self.out.len() - HEADER_BYTES > bytes_max {
+            let rest = self.out.split_off(HEADER_BYTES + bytes_max);
+            self.send()?;
+            self.answer().extend_from_slice(&rest);
         }
+        self.send()
+    }
+
+    fn send_error(&mut self, error: io::Error) -> Error {
+        self.reason_for_closing(&error).unwrap_or(Error::Io(error))
     }
 
     /// A server that refuses a command (too large, session killed) may say so and close while
@@ -197,16 +242,57 @@ impl<T: Transport> Channel<T> {
         }
     }
 
+    /// Consumes packets unseen until `limit` of them are gone or the next one is one of those
+    /// that `ends` knows by length and first byte. Gives how many it consumed.
+    pub(crate) fn skip_until(
+        &mut self,
+        limit: u64,
+        ends: impl Fn(usize, u8) -> bool,
+    ) -> Result<u64, Error> {
+        let mut skipped = 0;
+        loop {
+            // Packets that lie whole in the buffer, in turn: a few instructions for each.
+            let received = &self.buffer[..self.end];
+            while let Some(&[a, b, c, sequence, first]) = received
+                .get(self.start..)
+                .and_then(|rest| rest.first_chunk())
+            {
+                let length = u32::from_le_bytes([a, b, c, 0]) as usize;
+                let next = self.start + HEADER_BYTES + length;
+                if skipped == limit
+                    || ends(length, first)
+                    || next > received.len()
+                    || sequence != self.sequence
+                    || matches!(length, 0 | FRAME_BYTES_MAX)
+                {
+                    break;
+                }
+                self.start = next;
+                self.sequence = sequence.wrapping_add(1);
+                skipped += 1;
+            }
+            // What stopped it, with all checks.
+            if skipped == limit {
+                return Ok(skipped);
+            }
+            let (length, first) = self.peek()?;
+            if ends(length, first) {
+                return Ok(skipped);
+            }
+            self.skip()?;
+            skipped += 1;
+        }
+    }
+
     /// Consumes the next packet unseen.
-    pub(crate) fn skip(&mut self) -> Result<(), Error> {
+    fn skip(&mut self) -> Result<(), Error> {
         loop {
             let length = self.header()?;
             let mut left = length;
             while left > self.end - self.start {
                 left -= self.end - self.start;
-                self.start = 0;
-                self.end = 0;
-                self.end = self.transport.receive(&mut self.buffer)?;
+                (self.start, self.end) = (0, 0);
+                self.receive()?;
             }
             self.start += left;
             if length < FRAME_BYTES_MAX {
@@ -236,7 +322,7 @@ impl<T: Transport> Channel<T> {
     fn header(&mut self) -> Result<usize, Error> {
         self.fill(HEADER_BYTES)?;
         let (length, sequence) = self.header_here();
-        if sequence != self.sequence {
+        if sequence != self.sequence && !self.transport.is_numbered_below() {
             self.in_step = false;
             // A server that ends a session (shutdown, idle, killed) says so out of turn.
             let is_error = length > 0 && self.peek()?.1 == 0xff;
@@ -268,14 +354,34 @@ impl<T: Transport> Channel<T> {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        if needed > self.buffer.len() {
-            self.buffer.resize(needed, 0);
-        }
         while self.end - self.start < needed {
-            self.end += self.transport.receive(&mut self.buffer[self.end..])?;
+            if self.end == self.buffer.len() {
+                // Twice what came, not at once what was announced.
+                let longer = (self.end * 2).min(self.start + needed);
+                self.buffer.resize(longer, 0);
+            }
+            self.receive()?;
         }
         Ok(())
     }
+
+    /// Receives once, behind what is there.
+    fn receive(&mut self) -> Result<(), Error> {
+        self.end += self.transport.receive(&mut self.buffer[self.end..])?;
+        if self.end > BUFFER_BYTES_MIN / 2 {
+            self.small_commands = 0;
+        }
+        if self.end == self.buffer.len() && self.end < BUFFER_BYTES_MAX {
+            // There is more to come than fits.
+            self.buffer.resize(BUFFER_BYTES_MAX, 0);
+        }
+        Ok(())
+    }
+}
+
+fn put_header(packet: &mut [u8], length: usize, sequence: u8) {
+    let [a, b, c, _] = (length as u32).to_le_bytes();
+    packet[..HEADER_BYTES].copy_from_slice(&[a, b, c, sequence]);
 }
 
 #[cfg(test)]
@@ -321,20 +427,65 @@ pub(crate) mod tests {
 
     /// The payload in frames, as a server would send it.
     pub(crate) fn framed(payload: &[u8], sequence: &mut u8) -> Vec<u8> {
-        let mut channel = Channel::new(Script::default());
-        channel.sequence = *sequence;
-        channel.answer().extend_from_slice(payload);
-        channel.send().unwrap();
-        *sequence = channel.sequence;
-        channel.transport.writes.concat()
+        let mut bytes = Vec::new();
+        // A payload of whole frames ends with an empty one.
+        for start in (0..=payload.len()).step_by(FRAME_BYTES_MAX) {
+            let frame = &payload[start..payload.len().min(start + FRAME_BYTES_MAX)];
+            bytes.extend_from_slice(&(frame.len() as u32).to_le_bytes()[..3]);
+            bytes.push(*sequence);
+            bytes.extend_from_slice(frame);
+            *sequence = sequence.wrapping_add(1);
+        }
+        bytes
     }
 
     #[test]
     fn a_command_is_one_write() {
         let mut channel = Channel::new(Script::default());
-        channel.command(3).extend_from_slice(b"SELECT 1");
-        channel.send().unwrap();
+        channel.send_command(3, b"SELECT 1").unwrap();
         assert_eq!(channel.transport.writes, [b"\x09\0\0\0\x03SELECT 1"]);
+    }
+
+    #[test]
+    fn a_large_command_is_not_copied_whole() {
+        let body: Vec<u8> = (0..40_000_000u32).map(|i| (i >> 12) as u8).collect();
+        for length in [
+            COPIED_BYTES_MAX,
+            COPIED_BYTES_MAX + 1,
+            FRAME_BYTES_MAX - 2,
+            FRAME_BYTES_MAX - 1,
+            FRAME_BYTES_MAX,
+            body.len(),
+        ] {
+            let body = &body[..length];
+            let mut channel = Channel::new(Script::default());
+            channel.send_command(3, body).unwrap();
+            let expected = framed(&[b"\x03", body].concat(), &mut 0);
+            assert!(channel.transport.writes.concat() == expected, "{length}");
+            assert!(channel.out.capacity() <= 4 * COPIED_BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn the_buffer_is_small_again_after_large_results() {
+        let payload = vec![1; 1 << 17];
+        let mut bytes = framed(&payload, &mut 1);
+        for _ in 0..=COMMANDS_UNTIL_SMALL {
+            bytes.extend(framed(b"small", &mut 1));
+        }
+        let mut channel = reading(bytes, 5000);
+        channel.logged_in();
+        channel.send_command(3, b"").unwrap();
+        channel.sequence = 1;
+        assert_eq!(channel.packet().unwrap().len(), payload.len());
+        assert!(channel.buffer.len() > BUFFER_BYTES_MAX);
+        channel.transport.piece_bytes = 9;
+        for _ in 0..=COMMANDS_UNTIL_SMALL {
+            channel.send_command(3, b"").unwrap();
+            channel.sequence = 1;
+            assert_eq!(channel.packet().unwrap(), b"small");
+        }
+        assert_eq!(channel.buffer.len(), BUFFER_BYTES_MIN);
     }
 
     #[test]
@@ -360,12 +511,9 @@ pub(crate) mod tests {
                 channel.logged_in();
                 channel.sequence = 255;
                 if skips {
-                    let (buffer, joined) = (channel.buffer.len(), channel.joined.capacity());
-                    channel.skip().unwrap();
-                    assert_eq!(
-                        (channel.buffer.len(), channel.joined.capacity()),
-                        (buffer, joined)
-                    );
+                    channel.skip_until(1, |_, _| false).unwrap();
+                    let memory = (channel.buffer.len(), channel.joined.capacity());
+                    assert_eq!(memory, (BUFFER_BYTES_MAX, 0));
                 } else {
                     assert!(channel.packet().unwrap() == payload);
                 }
@@ -380,9 +528,9 @@ pub(crate) mod tests {
         let mut channel = reading(framed(&vec![1; 20 << 20], &mut sequence), usize::MAX);
         channel.logged_in();
         channel.packet().unwrap();
-        channel.command(1);
+        channel.send_command(1, b"").unwrap();
         let kept = channel.joined.capacity() + channel.buffer.capacity();
-        assert!(kept <= 2 * BUFFER_BYTES, "{kept}");
+        assert!(kept <= BUFFER_BYTES_MAX, "{kept}");
     }
 
     #[test]
@@ -399,7 +547,7 @@ pub(crate) mod tests {
         let mut channel = reading(b"\xff\xff\xff\0abc".to_vec(), 100);
         let error = channel.packet().unwrap_err();
         assert!(error.to_string().contains("16777215 bytes"), "{error}");
-        assert_eq!(channel.buffer.len(), BUFFER_BYTES);
+        assert_eq!(channel.buffer.len(), BUFFER_BYTES_MIN);
     }
 
     proptest! {
@@ -413,7 +561,7 @@ pub(crate) mod tests {
             for (i, payload) in payloads.iter().enumerate() {
                 prop_assert_eq!(channel.peek().unwrap(), (payload.len(), payload[0]));
                 if skipped & (1 << (i % 32)) != 0 {
-                    channel.skip().unwrap();
+                    prop_assert_eq!(channel.skip_until(1, |_, _| false).unwrap(), 1);
                 } else {
                     prop_assert_eq!(channel.packet().unwrap(), &payload[..]);
                 }

@@ -13,6 +13,8 @@ pub(crate) const ERROR: u8 = 0xff;
 pub(crate) const END: u8 = 0xfe;
 /// First byte of a request to send a local file.
 const LOCAL_FILE: u8 = 0xfb;
+/// In the status flags: a transaction is open.
+const STATUS_IN_TRANSACTION: u16 = 0x0001;
 /// In the status flags: another result follows this one.
 const STATUS_MORE_RESULTS: u16 = 0x0008;
 /// More columns than any server sends (4096 in a table; 65535 fit the prepare answer).
@@ -31,6 +33,10 @@ impl Done {
     pub(crate) fn more_results(&self) -> bool {
         self.status & STATUS_MORE_RESULTS != 0
     }
+
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.status & STATUS_IN_TRANSACTION != 0
+    }
 }
 
 /// The first packet of a result.
@@ -38,14 +44,16 @@ impl Done {
 pub(crate) enum Reply {
     /// The statement has no rows.
     Done(Done),
-    /// A result set with this many columns follows.
-    Columns(u16),
+    /// A result set with this many columns follows, with or without their definitions.
+    Columns { count: u16, are_defined: bool },
     /// The server wants a file of this machine.
     LocalFile,
 }
 
-/// Reads the first packet of a result. An error packet becomes [`Error::Server`].
-pub(crate) fn parse(packet: &[u8]) -> Result<Reply, Error> {
+/// Reads the first packet of a result; `may_omit` when the session agreed that the server may
+/// leave out column definitions. An error packet becomes [`Error::Server`].
+#[inline]
+pub(crate) fn parse(packet: &[u8], may_omit: bool) -> Result<Reply, Error> {
     match packet.first() {
         Some(0) => done(packet).map(Reply::Done),
         Some(&ERROR) => Err(server_error(packet)?),
@@ -53,10 +61,17 @@ pub(crate) fn parse(packet: &[u8]) -> Result<Reply, Error> {
         _ => {
             let mut cursor = Cursor::new(packet, "column count");
             let columns = cursor.integer()?;
+            let are_defined = match may_omit {
+                true => cursor.u8()? != 0,
+                false => true,
+            };
             if !cursor.is_empty() || columns > COLUMNS_MAX {
                 return Err(cursor.error("it is none that may start a result"));
             }
-            Ok(Reply::Columns(columns as u16))
+            Ok(Reply::Columns {
+                count: columns as u16,
+                are_defined,
+            })
         }
     }
 }
@@ -146,7 +161,7 @@ mod tests {
 
     #[test]
     fn reads_an_error_with_and_without_state() {
-        let error = parse(b"\xff\x7a\x04#42S02Table 'a.b' doesn't exist").unwrap_err();
+        let error = parse(b"\xff\x7a\x04#42S02Table 'a.b' doesn't exist", false).unwrap_err();
         assert_eq!(
             error.to_string(),
             "server error 1146 (42S02): Table 'a.b' doesn't exist"
@@ -161,8 +176,20 @@ mod tests {
 
     #[test]
     fn tells_results_apart() {
-        assert_eq!(parse(b"\x03").unwrap(), Reply::Columns(3));
-        assert_eq!(parse(b"\xfb/etc/passwd").unwrap(), Reply::LocalFile);
+        assert_eq!(
+            parse(b"\x03", false).unwrap(),
+            Reply::Columns {
+                count: 3,
+                are_defined: true
+            }
+        );
+        let undefined = Reply::Columns {
+            count: 3,
+            are_defined: false,
+        };
+        assert_eq!(parse(b"\x03\0", true).unwrap(), undefined);
+        assert!(parse(b"\x03", true).is_err());
+        assert_eq!(parse(b"\xfb/etc/passwd", false).unwrap(), Reply::LocalFile);
         for packet in [
             &b""[..],
             b"\xfe",
@@ -172,7 +199,7 @@ mod tests {
             b"\xff\x01",
         ] {
             assert!(
-                matches!(parse(packet), Err(Error::Protocol(_))),
+                matches!(parse(packet, false), Err(Error::Protocol(_))),
                 "{packet:?}"
             );
         }
@@ -192,7 +219,8 @@ mod tests {
         fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..40),
                                   first in prop_oneof![Just(0u8), Just(0xfe), Just(0xff), 0u8..]) {
             let packet = [&[first][..], &bytes].concat();
-            let _ = (parse(&packet), done(&packet), server_error(&packet), parse(&bytes));
+            let _ = (parse(&packet, false), parse(&packet, true), parse(&bytes, false));
+            let _ = (done(&packet), server_error(&packet));
             let _ = (end_of_rows(&packet, false), end_of_rows(&packet, true));
         }
     }

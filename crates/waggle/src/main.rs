@@ -8,9 +8,11 @@ mod doctor;
 mod experiment;
 mod interrupt;
 mod lab;
+mod open_files;
 mod preflight;
 mod report;
 mod server;
+mod sysbench;
 mod watch;
 
 use std::process::ExitCode;
@@ -41,22 +43,27 @@ struct Cli {
 enum Verb {
     Doctor(doctor::Args),
     Server(server::Args),
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     Watch(watch::Args),
     Lab(lab::Args),
     Report(report::Args),
+    Sysbench(sysbench::Args),
 }
 
 fn main() -> ExitCode {
+    if let Some(args) = sysbench::Args::of_process() {
+        return sysbench::run(&args);
+    }
     let cli = Cli::parse();
     let out = Output { json: cli.json };
     let result = match cli.verb {
         Verb::Doctor(args) => doctor::run(args, &out),
         Verb::Server(args) => server::run(args, &out),
-        Verb::Bench(args) => bench::run(args, &out),
+        Verb::Bench(args) => bench::run(*args, &out),
         Verb::Watch(args) => watch::run(args, &out),
         Verb::Lab(args) => lab::run(args, &out),
         Verb::Report(args) => report::run(args, &out),
+        Verb::Sysbench(args) => return sysbench::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

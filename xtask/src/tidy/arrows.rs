@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "load", "probes", "report", "server", "symbols", "stats", "wire", "digest",
         ],
     ),
-    ("load", &["stats", "wire"]),
+    ("load", &["stats", "wire", "digest"]),
     ("probes", &["server", "symbols", "stats", "digest"]),
     ("report", &["stats"]),
     ("server", &["wire"]),

@@ -1,9 +1,11 @@
 //! A database that answers by a function and remembers what it was asked, for tests.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::{Driver, DriverError, Interrupter, Outcome, Prepared, Row, Session, Value};
+use super::{
+    Driver, DriverError, Fill, Interrupter, Outcome, Prepared, Session, TextResults, Value,
+};
 
 /// One statement as the server sees it.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +28,15 @@ pub(crate) struct Scripted {
     pub(crate) open_transactions: AtomicI64,
     pub(crate) interrupted: Mutex<Vec<u32>>,
     pub(crate) refuse_connect: bool,
+    /// Takes rows as a stream; each packet of it is asked about as `ROWS` and their number.
+    pub(crate) streams: AtomicBool,
+    /// Asked before a session gets this number.
+    pub(crate) admits: Mutex<Box<Admits>>,
+    /// Session and text of what was prepared.
+    pub(crate) prepared: Mutex<Vec<(u32, String)>>,
 }
+
+type Admits = dyn Fn(u32) -> Result<(), DriverError> + Send;
 
 impl Scripted {
     pub(crate) fn answering(
@@ -40,6 +50,9 @@ impl Scripted {
             open_transactions: AtomicI64::new(0),
             interrupted: Mutex::default(),
             refuse_connect: false,
+            streams: AtomicBool::new(false),
+            admits: Mutex::new(Box::new(|_| Ok(()))),
+            prepared: Mutex::default(),
         })
     }
 
@@ -93,10 +106,12 @@ impl Driver for ScriptedDriver {
             return Err(server_error(1045, "Access denied for user 'nobody'"));
         }
         let number = self.0.sessions.fetch_add(1, Ordering::SeqCst);
+        (self.0.admits.lock().unwrap())(number)?;
         Ok(Box::new(ScriptedSession {
             number,
             server: self.0.clone(),
             prepared: Vec::new(),
+            is_lost: false,
         }))
     }
 }
@@ -105,29 +120,37 @@ struct ScriptedSession {
     number: u32,
     server: Arc<Scripted>,
     prepared: Vec<String>,
+    is_lost: bool,
+}
+
+impl ScriptedSession {
+    fn ask(&mut self, sql: String, params: Option<Vec<String>>) -> Result<Outcome, DriverError> {
+        let session = self.number;
+        let answer = self.server.ask(Asked {
+            session,
+            sql,
+            params,
+        });
+        self.is_lost |= matches!(answer, Err(DriverError::Lost { .. }));
+        answer
+    }
 }
 
 impl Session for ScriptedSession {
-    fn query(&mut self, sql: &[u8]) -> Result<Outcome, DriverError> {
+    fn query(&mut self, sql: &[u8], results: &mut TextResults) -> Result<Outcome, DriverError> {
         let sql = String::from_utf8_lossy(sql).into_owned();
-        self.server.ask(Asked {
-            session: self.number,
-            sql,
-            params: None,
-        })
-    }
-
-    fn query_rows(&mut self, sql: &[u8]) -> Result<(Outcome, Vec<Row>), DriverError> {
-        let outcome = self.query(sql)?;
-        Ok((
-            outcome,
-            vec![vec![Some(b"one".to_vec()), None, Some(b"three".to_vec())]],
-        ))
+        results.clear();
+        results.begin_set(3);
+        results.push_row([Some(&b"one"[..]), None, Some(&b"three"[..])]);
+        self.ask(sql, None)
     }
 
     fn prepare(&mut self, sql: &[u8]) -> Result<Prepared, DriverError> {
         let sql = String::from_utf8_lossy(sql).into_owned();
         let params = sql.matches('?').count() as u16;
+        let mut log = self.server.prepared.lock().unwrap();
+        log.push((self.number, sql.clone()));
+        drop(log);
         self.prepared.push(sql);
         Ok(Prepared {
             handle: self.prepared.len() as u32 - 1,
@@ -142,15 +165,41 @@ impl Session for ScriptedSession {
             other => format!("{other:?}"),
         };
         let params = Some(params.iter().map(text).collect());
-        self.server.ask(Asked {
-            session: self.number,
-            sql,
-            params,
-        })
+        self.ask(sql, params)
     }
 
     fn close_statement(&mut self, _handle: u32) -> Result<(), DriverError> {
         Ok(())
+    }
+
+    fn load(
+        &mut self,
+        table: &str,
+        columns: &str,
+        fill: &mut Fill<'_>,
+    ) -> Result<Option<Outcome>, DriverError> {
+        if !self.server.streams.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        self.ask(format!("LOAD {table} ({columns})"), None)?;
+        let mut outcome = Outcome::default();
+        loop {
+            let mut packet = Vec::new();
+            let rows = fill(&mut packet);
+            assert_eq!(
+                packet.iter().filter(|byte| **byte == b'\n').count() as u64,
+                rows
+            );
+            self.ask(format!("ROWS {rows}"), None)?;
+            outcome.affected += rows;
+            if rows == 0 {
+                return Ok(Some(outcome));
+            }
+        }
+    }
+
+    fn is_usable(&self) -> bool {
+        !self.is_lost
     }
 
     fn interrupter(&self) -> Option<Interrupter> {

@@ -1,4 +1,6 @@
--- The prelude, second part: sysbench.rand. One generator a thread, seeded by the engine.
+-- The prelude: sysbench.rand. One generator a thread, seeded by the engine.
+--
+-- Bounds are integers of up to 2^53, so that keys beyond 32 bits work.
 
 local api, context = ...
 local ffi = require("ffi")
@@ -34,6 +36,9 @@ function rand.string(format)
 end
 
 function rand.varstring(min, max)
+  if not (min >= 0 and max >= min) then
+    error("varstring wants 0 <= min <= max", 2)
+  end
   local out = at_least(max)
   return ffi.string(out, api.rand_varstring(context, min, max, out))
 end

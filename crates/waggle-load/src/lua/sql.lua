@@ -1,10 +1,11 @@
--- The prelude, third part: sysbench.sql. Drivers, connections, statements, parameters, results.
+-- The prelude: sysbench.sql. Drivers, connections, statements, parameters.
 --
 -- A connection and a statement are small tables with the numbers the engine knows them by. A
 -- parameter holds its value in memory that the engine reads in place when the statement runs.
 
-local api, context, raise = ...
+local api, context, prelude = ...
 local ffi = require("ffi")
+local raise, new_result, executed = prelude.raise, prelude.new_result, prelude.executed
 
 local type_numbers = {
   NONE = 0, TINYINT = 1, SMALLINT = 2, INT = 3, BIGINT = 4, FLOAT = 5, DOUBLE = 6,
@@ -23,27 +24,45 @@ local is_integer = {
 local is_float = { [type_numbers.FLOAT] = true, [type_numbers.DOUBLE] = true }
 local is_text = { [type_numbers.CHAR] = true, [type_numbers.VARCHAR] = true }
 
-local outcome = ffi.new("waggle_outcome")
+local outcome = prelude.outcome
 local number_out = ffi.new("uint32_t[1]")
-local fields_out = ffi.new("int32_t[1]")
-local length_out = ffi.new("uint64_t[1]")
 
--- Results: counts only. Rows are read by query_row; nothing keeps them otherwise.
-local result = {}
-result.__index = result
-result.__tostring = function() return "<sql_result>" end
-
-function result:fetch_row()
-  error("rows of query() and execute() are not kept; use connection:query_row()", 2)
+-- A value of the row that api.fetch has found; nil for NULL.
+local function value_of(fields, index)
+  local field = fields[index]
+  if field.data ~= nil then
+    return ffi.string(field.data, field.length)
+  end
 end
 
-function result:free() end
+-- All of them, in column order; NULL is a hole.
+local function fetched_row(count)
+  local fields = api.fields(context)
+  local row = {}
+  for i = 1, count do
+    row[i] = value_of(fields, i - 1)
+  end
+  return row
+end
+prelude.fetched_row = fetched_row
 
-local function new_result()
-  return setmetatable({
-    nrows = tonumber(outcome.rows),
-    affected = tonumber(outcome.affected),
-  }, result)
+-- The same as separate values. The usual numbers of columns need neither a table nor unpack(),
+-- which ends a trace.
+local function fetched_values(count)
+  local fields = api.fields(context)
+  if count == 1 then
+    return value_of(fields, 0)
+  elseif count == 2 then
+    return value_of(fields, 0), value_of(fields, 1)
+  elseif count == 3 then
+    return value_of(fields, 0), value_of(fields, 1), value_of(fields, 2)
+  elseif count == 4 then
+    return value_of(fields, 0), value_of(fields, 1), value_of(fields, 2), value_of(fields, 3)
+  elseif count == 5 then
+    return value_of(fields, 0), value_of(fields, 1), value_of(fields, 2), value_of(fields, 3),
+      value_of(fields, 4)
+  end
+  return unpack(fetched_row(count), 1, count)
 end
 
 -- Parameters.
@@ -71,6 +90,9 @@ function param:set(value)
 end
 
 function param:set_rand_str(format)
+  if not self.text then
+    error("set_rand_str is for text parameters", 2)
+  end
   local length = #format
   if length > self.max_len then
     length = self.max_len
@@ -89,8 +111,10 @@ function statement:bind_create(kind, max_len)
   local created = { type = kind, is_null = ffi.new("char[1]"), data_len = ffi.new("uint64_t[1]") }
   if is_integer[kind] then
     created.buffer, created.max_len = ffi.new("int64_t[1]"), 8
+    created.type = type_numbers.BIGINT
   elseif is_float[kind] then
     created.buffer, created.max_len = ffi.new("double[1]"), 8
+    created.type = type_numbers.DOUBLE
   elseif is_text[kind] then
     if type(max_len) ~= "number" or max_len < 1 then
       error("bind_create needs the largest length of a text parameter", 2)
@@ -123,12 +147,21 @@ function statement:bind_param(...)
 end
 
 function statement:execute()
+  local connection = self.connection
   local status = api.execute(
-    context, self.connection.number, self.number, self.binds, self.bind_count, outcome)
+    context, connection.number, self.number, self.binds, self.bind_count, outcome)
   if status ~= 0 then
-    raise(status, self.connection)
+    raise(status, connection)
   end
-  return new_result()
+  if connection.error ~= 0 then
+    prelude.clear_error(connection)
+  end
+  return executed(self)
+end
+
+-- Rows of prepared statements are not kept, so there is never a further result set to read.
+function statement:next_result()
+  return nil
 end
 
 function statement:close()
@@ -143,65 +176,92 @@ local connection = {}
 connection.__index = connection
 connection.__tostring = function() return "<sql_connection>" end
 
-function connection:query(sql)
-  local status = api.query(context, self.number, sql, #sql, outcome)
+local function done(self, status)
   if status ~= 0 then
     raise(status, self)
   end
-  return new_result()
+  if self.error ~= 0 then
+    prelude.clear_error(self)
+  end
+end
+
+local function text_of(sql)
+  if type(sql) == "string" then
+    return sql
+  end
+  if type(sql) == "number" then
+    return tostring(sql)
+  end
+  error("a statement is text, not " .. type(sql), 3)
+end
+
+function connection:query(sql)
+  sql = text_of(sql)
+  done(self, api.query(context, self.number, sql, #sql, outcome))
+  self.set = 0
+  return new_result(self.number)
 end
 
 function connection:query_row(sql)
-  local status = api.query_row(context, self.number, sql, #sql, fields_out)
-  if status ~= 0 then
-    raise(status, self)
-  end
-  local count = fields_out[0]
+  sql = text_of(sql)
+  done(self, api.query(context, self.number, sql, #sql, outcome))
+  self.set = 0
+  local count = api.fetch(context, self.number, outcome.serial, 0, 0)
   if count < 0 then
     return nil
   end
-  local row = {}
-  for i = 1, count do
-    local field = api.row_field(context, i - 1, length_out)
-    if field ~= nil then
-      row[i] = ffi.string(field, length_out[0])
-    end
-  end
-  return unpack(row, 1, count)
+  return fetched_values(count)
 end
 
 function connection:prepare(sql)
-  local status = api.prepare(context, self.number, sql, #sql, number_out)
-  if status ~= 0 then
-    raise(status, self)
-  end
-  return setmetatable(
-    { connection = self, number = number_out[0], binds = nil, bind_count = 0 }, statement)
+  sql = text_of(sql)
+  done(self, api.prepare(context, self.number, sql, #sql, number_out))
+  return prelude.remember_statement(setmetatable(
+    { connection = self, number = number_out[0], binds = nil, bind_count = 0 }, statement))
 end
 
 function connection:bulk_insert_init(head)
-  local status = api.bulk_begin(context, self.number, head, #head)
-  if status ~= 0 then
-    raise(status, self)
-  end
+  done(self, api.bulk_begin(context, self.number, head, #head))
 end
 
 function connection:bulk_insert_next(values)
-  local status = api.bulk_add(context, self.number, values, #values)
-  if status ~= 0 then
-    raise(status, self)
-  end
+  done(self, api.bulk_add(context, self.number, values, #values))
 end
 
 function connection:bulk_insert_done()
-  local status = api.bulk_flush(context, self.number)
-  if status ~= 0 then
-    raise(status, self)
+  done(self, api.bulk_flush(context, self.number))
+end
+
+function connection:more_results()
+  return api.result_set(context, self.number, (self.set or 0) + 1, outcome) ~= 0
+end
+
+-- The next result set with rows of a text of several statements.
+function connection:next_result()
+  local set = (self.set or 0) + 1
+  if api.result_set(context, self.number, set, outcome) == 0 then
+    return nil
   end
+  self.set = set
+  return prelude.further_result(self.number, set)
+end
+
+function connection:check_error(rs, query)
+  if self.error == 0 then
+    return rs
+  end
+  prelude.raise_again(self, query)
 end
 
 function connection:disconnect()
   api.disconnect(context, self.number)
+end
+
+function connection:reconnect()
+  local status = api.reconnect(context, self.number)
+  if status ~= 0 then
+    raise(status, self, true)
+  end
 end
 
 -- Drivers.
@@ -218,13 +278,16 @@ function driver:connect()
   if status ~= 0 then
     raise(status, nil, true)
   end
-  return setmetatable({ driver = self, number = number_out[0] }, connection)
+  local created = { driver = self, number = number_out[0], set = 0 }
+  prelude.clear_error(created)
+  return setmetatable(created, connection)
 end
 
 function sysbench.sql.driver(name)
-  local known = sysbench.opt.db_driver
+  local known = prelude.driver_name
   if name ~= nil and name ~= "" and name ~= known then
-    error("no database driver '" .. tostring(name) .. "'; there is " .. known, 2)
+    error("failed to initialize the DB driver: no '" .. tostring(name) .. "'; there is "
+      .. known, 2)
   end
   return setmetatable({ driver_name = known }, driver)
 end

@@ -494,9 +494,7 @@ fn first_entry(name: &str, spec: &SandboxSpec, dir: &Path, port: u16) -> ServerE
 
 fn root_dsn(endpoint: Endpoint) -> Dsn {
     Dsn {
-        endpoint,
-        user: "root".into(),
-        password: None,
         database: Some("sbtest".into()),
+        ..Dsn::new(endpoint, "root")
     }
 }

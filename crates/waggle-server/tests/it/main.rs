@@ -1,6 +1,9 @@
 //! Throw-away servers, and finding servers, against real MariaDB and MySQL.
 
+mod load_local;
+mod login;
 mod needs;
 mod parent_killed;
 mod sandbox;
 mod servers;
+mod wire_results;

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 
 use super::*;
+use crate::Endpoint;
 use crate::handshake::tests::greeting;
 use crate::rows::tests::definition;
 
@@ -103,16 +104,14 @@ fn runs_every_command() {
         connection.query_rows(b"SELECT a").unwrap(),
         [[Some(b"17".to_vec())]]
     );
-    let statement = connection.prepare(b"SELECT ? + ?").unwrap();
+    let mut statement = connection.prepare(b"SELECT ? + ?").unwrap();
     assert_eq!(
-        statement,
-        Statement {
-            id: 5,
-            params: 2,
-            columns: 1
-        }
+        (statement.id(), statement.params(), statement.columns()),
+        (5, 2, 1)
     );
-    let error = connection.execute(&statement, &[Value::Null]).unwrap_err();
+    let error = connection
+        .execute(&mut statement, &[Value::Null])
+        .unwrap_err();
     assert!(
         matches!(
             error,
@@ -124,9 +123,9 @@ fn runs_every_command() {
         "{error}"
     );
     let params = [Value::Int(3), Value::Int(4)];
-    assert_eq!(connection.execute(&statement, &params).unwrap().rows, 1);
+    assert_eq!(connection.execute(&mut statement, &params).unwrap().rows, 1);
     assert_eq!(
-        connection.execute_rows(&statement, &params).unwrap(),
+        connection.execute_rows(&mut statement, &params).unwrap(),
         [[Some(b"7".to_vec())]]
     );
     connection.close_statement(statement).unwrap();
@@ -194,6 +193,21 @@ fn a_silent_server_runs_into_the_time_limit() {
     server.join().unwrap();
 }
 
+#[test]
+fn another_thread_breaks_a_wait() {
+    let (mut connection, server) = session(vec![], Then::KeepSilent);
+    let interrupter = connection.interrupter();
+    let late = interrupter.clone();
+    let breaker = thread::spawn(move || interrupter.interrupt());
+    let error = connection.query(b"SELECT SLEEP(9)").unwrap_err();
+    assert!(matches!(&error, Error::Io(_)), "{error}");
+    assert!(!connection.is_usable());
+    breaker.join().unwrap();
+    drop(connection);
+    late.interrupt();
+    server.join().unwrap();
+}
+
 /// A connection may move between threads, as the contract with its users says.
 const _: fn() = || {
     fn is_send<T: Send>() {}
@@ -215,4 +229,102 @@ fn nothing_shown_holds_the_password() {
     assert!(!format!("{connection:?}").contains("secret"));
     drop(connection);
     server.join().unwrap();
+}
+
+/// A session of compressed frames, for which the server plays what it sends once the first
+/// command begins. Joining gives what was sent.
+fn compressed(answers: Vec<u8>) -> (Connection, JoinHandle<Vec<u8>>) {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    let server = thread::spawn(move || {
+        let hello = greeting("9.7.4", u32::MAX, "mysql_native_password");
+        write_packets(&mut far, 0, &[&hello]);
+        read_packet(&mut far).unwrap();
+        write_packets(&mut far, 2, &[OK]);
+        let mut sent = vec![0; 12];
+        far.read_exact(&mut sent).unwrap();
+        far.write_all(&answers).unwrap();
+        far.shutdown(std::net::Shutdown::Write).unwrap();
+        far.read_to_end(&mut sent).unwrap();
+        sent
+    });
+    let dsn: Dsn = "mysql://me:secret@h/?compression=zlib".parse().unwrap();
+    let connection = Connection::over(Stream::of(near, true), &dsn).unwrap();
+    (connection, server)
+}
+
+#[test]
+fn compressed_commands_are_counted_anew_and_packets_follow_the_frames() {
+    let frame = |sequence, packet: u8| {
+        let packet = [&[7, 0, 0, packet][..], OK].concat();
+        [&[11, 0, 0, sequence, 0, 0, 0][..], &packet].concat()
+    };
+    // After a command of four frames (its beginning, then three of up to 1 MiB) the server's
+    // packet has the number of its frame.
+    let answers = [frame(1, 1), frame(4, 4)].concat();
+    let (mut connection, server) = compressed(answers);
+    connection.query(b"DO 1").unwrap();
+    let mut sql = b"DO '".to_vec();
+    sql.resize(5 << 19, b'x');
+    connection.query(&sql).unwrap();
+    assert!(connection.is_usable());
+    connection.quit().unwrap();
+    let sent = server.join().unwrap();
+    assert_eq!(sent[..12], *b"\x09\0\0\0\0\0\0\x05\0\0\0\x03");
+    assert_eq!(sent[sent.len() - 12..], *b"\x05\0\0\0\0\0\0\x01\0\0\0\x01");
+}
+
+#[test]
+fn a_compressed_answer_out_of_turn_is_refused_unless_it_is_an_error() {
+    let frame = |packet: &[u8]| {
+        let length = packet.len() as u8;
+        let header = [length + 4, 0, 0, 0, 0, 0, 0, length, 0, 0, 0];
+        [&header[..], packet].concat()
+    };
+    let (mut connection, server) = compressed(frame(OK));
+    let error = connection.ping().unwrap_err();
+    assert!(matches!(error, Error::Protocol(_)), "{error}");
+    drop(connection);
+    server.join().unwrap();
+    let (mut connection, server) = compressed(frame(b"\xff\xbf\x0f#HY000idle"));
+    assert_eq!(connection.ping().unwrap_err().errno(), Some(4031));
+    assert!(!connection.is_usable());
+    drop(connection);
+    server.join().unwrap();
+}
+
+#[test]
+fn a_server_that_hangs_up_or_refuses_in_the_login_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let hello = greeting("9.7.4", u32::MAX, "mysql_native_password");
+    for (i, (said, expected)) in [
+        (&b""[..], "the server closed the connection"),
+        (&hello[..hello.len() / 2], "greeting packet: it ends early"),
+        (&hello[..], "the server closed the connection"),
+        (
+            b"\xff\x10\x04Too many connections",
+            "server error 1040 (HY000): Too many",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = directory.path().join(format!("{i}.sock"));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let said = said.to_vec();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            if !said.is_empty() {
+                write_packets(&mut socket, 0, &[&said]);
+            }
+            socket.shutdown(std::net::Shutdown::Write).unwrap();
+            socket.read_to_end(&mut Vec::new()).unwrap();
+        });
+        let error = Connection::connect(&Dsn::new(Endpoint::Socket(path), "me")).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        if let Error::Io(error) = &error {
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+            assert!(error.to_string().starts_with("logging in at /"), "{error}");
+        }
+        server.join().unwrap();
+    }
 }

@@ -1,4 +1,5 @@
-//! `prepare` and `cleanup`: running them with progress on stderr.
+//! Commands of a workload other than `run`, with progress on stderr: `prepare`, `cleanup`,
+//! `warmup`, and what a script defines itself.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -6,27 +7,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use waggle_load::driver::Driver;
+use waggle_load::driver::mysql::MySql;
 use waggle_load::{LoadError, LoadSpec, Progress};
 use waggle_report::quantity;
 
 use super::note;
 use crate::interrupt::Interrupt;
 
-/// What `prepare` did.
-#[derive(Debug, Clone, Copy, serde::Serialize)]
+/// What a command did.
+#[derive(Debug, Clone, serde::Serialize)]
 pub(super) struct Filled {
+    pub(super) command: String,
     pub(super) rows_inserted: u64,
     pub(super) prepare_s: f64,
 }
 
-/// Creates and fills the tables; an interrupt ends it after the bulk insert under way.
-pub(super) fn prepare(spec: &LoadSpec, interrupt: &Interrupt) -> Result<Filled, LoadError> {
+/// Runs a command; an interrupt ends it after the statement under way. `rows_expected` makes the
+/// bar one of known length.
+pub(super) fn command(
+    spec: &LoadSpec,
+    name: &str,
+    rows_expected: Option<u64>,
+    interrupt: &Interrupt,
+) -> Result<Filled, LoadError> {
     let began = Instant::now();
     let rows = Arc::new(AtomicU64::new(0));
-    let (shown, bar) = (rows.clone(), bar());
+    let (shown, bar) = (rows.clone(), bar(rows_expected));
     let progress_bar = bar.clone();
     let (interrupt, cancel) = (interrupt.clone(), spec.cancel.clone());
-    waggle_load::prepare(spec, move |progress| {
+    let done = waggle_load::run_command(spec, name, driver(spec), move |progress| {
         if interrupt.requested() {
             cancel.store(true, Ordering::Relaxed);
         }
@@ -37,37 +47,45 @@ pub(super) fn prepare(spec: &LoadSpec, interrupt: &Interrupt) -> Result<Filled, 
                 progress_bar.set_position(inserted);
             }
         }
-    })?;
+    });
     bar.finish_and_clear();
+    done?;
     let filled = Filled {
+        command: name.to_owned(),
         rows_inserted: rows.load(Ordering::Relaxed),
         prepare_s: began.elapsed().as_secs_f64(),
     };
-    let count = quantity::count(filled.rows_inserted);
-    note(&format!(
-        "inserted {count} rows in {}",
-        quantity::seconds(filled.prepare_s)
-    ));
+    if filled.rows_inserted > 0 {
+        let count = quantity::count(filled.rows_inserted);
+        let time = quantity::seconds(filled.prepare_s);
+        note(&format!("inserted {count} rows in {time}"));
+    }
     Ok(filled)
 }
 
-/// Drops the tables.
-pub(super) fn cleanup(spec: &LoadSpec) -> Result<(), LoadError> {
-    waggle_load::cleanup(spec, |progress| {
-        if let Progress::Message { text, .. } = progress {
-            note(text);
-        }
-    })
+/// The one way to the server of this plan.
+pub(super) fn driver(spec: &LoadSpec) -> Arc<dyn Driver> {
+    Arc::new(MySql::new(vec![spec.dsn.clone()], spec.statement_timeout))
 }
 
 /// Hidden where stderr is no terminal; lines are printed then.
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {human_pos} rows, {per_sec}, {elapsed}")
-        .unwrap_or_else(|_| ProgressStyle::default_spinner());
-    let bar = ProgressBar::new_spinner().with_style(style);
-    if std::io::stderr().is_terminal() {
-        bar.enable_steady_tick(Duration::from_millis(200));
+fn bar(rows_expected: Option<u64>) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
     }
+    let (bar, template) = match rows_expected {
+        Some(rows) => (
+            ProgressBar::new(rows),
+            "{elapsed:>4} {bar:30} {human_pos} of {human_len} rows, {per_sec}, {eta} left",
+        ),
+        None => (
+            ProgressBar::new_spinner(),
+            "{spinner} {human_pos} rows, {per_sec}, {elapsed}",
+        ),
+    };
+    let style = ProgressStyle::with_template(template);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 

@@ -5,25 +5,43 @@
 
 use std::time::{Duration, Instant};
 
-use waggle_load::{Counters, Load, LoadError, LoadReport, LoadSpec, LoadState};
-use waggle_stats::latency::LatencyHistogram;
+use waggle_load::{Load, LoadError, LoadSpec, LoadState, Snapshot};
 
-use super::args::Plan;
+use super::interval::Interval;
 use super::server::Server;
+use super::steady::{Series, Steady};
 use crate::interrupt::Interrupt;
 
 /// How soon Ctrl-C is noticed.
 const INTERRUPT_PATIENCE: Duration = Duration::from_millis(100);
 
+/// How long a load is run and how it is watched.
+#[derive(Debug, Clone)]
+pub(super) struct Phases {
+    pub(super) warmup: Duration,
+    /// `None`: until the load ends by itself.
+    pub(super) time: Option<Duration>,
+    pub(super) interval: Option<Duration>,
+    /// At the end, how long what still waits may take to be run down.
+    pub(super) drain: Option<Duration>,
+    /// The offered rate changes by plan, so a change of throughput says nothing.
+    pub(super) rate_moves: bool,
+}
+
 /// What was measured.
 pub(super) struct Measured {
-    pub(super) report: LoadReport,
-    pub(super) latency: LatencyHistogram,
+    /// Everything counted between the two moments; `total.offered` as it stood at the end.
+    pub(super) total: Snapshot,
     pub(super) duration_s: f64,
     /// What the server's `Questions` grew by, less the readings themselves.
     pub(super) questions: Option<u64>,
     /// Why it ended before its time.
     pub(super) failure: Option<Early>,
+    /// The script, or the number of events, ended it.
+    pub(super) ended_by_itself: bool,
+    pub(super) steady: Steady,
+    /// Seconds that the end was put off to run down what waited.
+    pub(super) drain_s: Option<f64>,
 }
 
 /// Why a run ended early, or later than it should.
@@ -34,29 +52,6 @@ pub(super) enum Early {
     Silent(f64),
 }
 
-/// One interval, as it is printed and recorded.
-#[derive(Debug, Clone, serde::Serialize)]
-pub(super) struct Interval {
-    /// `interval` or `warm-up`.
-    pub(super) kind: &'static str,
-    /// End of the interval, in seconds since the measurement (or the warm-up) began.
-    pub(super) at_s: f64,
-    pub(super) duration_s: f64,
-    pub(super) queries: u64,
-    pub(super) transactions: u64,
-    pub(super) reads: u64,
-    pub(super) writes: u64,
-    pub(super) other: u64,
-    pub(super) errors: u64,
-    /// `None`: no transaction ended in the interval. So for the next ones.
-    pub(super) latency_us_mean: Option<f64>,
-    pub(super) latency_us_p50: Option<f64>,
-    pub(super) latency_us_p95: Option<f64>,
-    pub(super) latency_us_p99: Option<f64>,
-    pub(super) latency_us_max: Option<f64>,
-    pub(super) client_cpu_s: f64,
-}
-
 /// Connects and prepares the workers; no statement of the workload runs yet.
 pub(super) fn start(spec: &LoadSpec) -> Result<Load, LoadError> {
     Load::start(&LoadSpec {
@@ -65,49 +60,57 @@ pub(super) fn start(spec: &LoadSpec) -> Result<Load, LoadError> {
     })
 }
 
-/// Runs a started load as planned; `each` gets every interval.
+/// Runs a started load as planned; `each` gets every interval, with everything counted in it.
 pub(super) fn run(
-    plan: &Plan,
+    phases: &Phases,
     spec: &LoadSpec,
     load: Load,
     server: &mut Server,
     interrupt: &Interrupt,
-    mut each: impl FnMut(&Interval),
+    each: &mut dyn FnMut(&Interval, &Snapshot),
 ) -> Measured {
     let mut watcher = Watcher {
         load: &load,
         interrupt,
-        latency: LatencyHistogram::new(),
+        interval: phases.interval,
+        each,
     };
-    if !plan.warmup.is_zero() {
+    if !phases.warmup.is_zero() {
         load.resume();
-        watcher.until("warm-up", plan.warmup, plan.interval, &mut each);
+        watcher.until("warm-up", Some(phases.warmup), &mut Series::default());
     }
     // A load that cannot be brought to rest is not measured; the end below says so.
     let rested = load.pause_within(spec.stop_grace);
-    let questions_before = if rested { server.questions() } else { None };
     if rested {
+        // The plan of an open loop and the limit of events begin anew.
         load.reset();
     }
-    watcher.latency.reset();
+    let questions_before = if rested { server.questions() } else { None };
+    let base = load.snapshot();
+    let mut series = Series::of(phases.time);
     let began = Instant::now();
     load.resume();
-    watcher.until("interval", plan.time, plan.interval, &mut each);
+    watcher.until("interval", phases.time, &mut series);
+    let drain_s = phases.drain.and_then(|limit| watcher.drain(limit));
+    let ended_by_itself = load.state() == LoadState::Ended;
+    // While the load is held nothing becomes due, and what waits is forgotten: look before.
+    let waiting = load.snapshot().offered;
     let ended = Instant::now();
     let was_exact = load.pause_within(spec.stop_grace);
     // What was in flight at the end counts, and so does its time; not so the wait for a server
     // that never answered.
     let ended = if was_exact { Instant::now() } else { ended };
-    let duration_s = ended.duration_since(began).as_secs_f64();
     let questions_after = if was_exact { server.questions() } else { None };
-    let mut latency = watcher.latency;
     let grace = if was_exact {
         spec.stop_grace
     } else {
         Duration::ZERO
     };
     let (report, failed) = load.finish_within(grace);
-    latency.merge(&report.latency);
+    let mut total = report.last.since(&base);
+    if let (Some(now), Some(waiting)) = (&mut total.offered, waiting) {
+        now.backlog_age_ns = waiting.backlog_age_ns;
+    }
     let failure = match failed.map(Early::Failed) {
         Some(failed) => Some(failed),
         None if !was_exact => Some(Early::Silent(spec.stop_grace.as_secs_f64())),
@@ -117,10 +120,12 @@ pub(super) fn run(
         questions: questions_before
             .zip(questions_after)
             .map(|(before, after)| after.saturating_sub(before + 1)),
-        report,
-        latency,
-        duration_s,
+        steady: series.judged(phases.rate_moves, total.offered.is_some()),
+        total,
+        duration_s: ended.duration_since(began).as_secs_f64(),
         failure,
+        ended_by_itself,
+        drain_s,
     }
 }
 
@@ -128,35 +133,70 @@ pub(super) fn run(
 struct Watcher<'a> {
     load: &'a Load,
     interrupt: &'a Interrupt,
-    /// Everything taken from the load so far.
-    latency: LatencyHistogram,
+    interval: Option<Duration>,
+    each: &'a mut dyn FnMut(&Interval, &Snapshot),
 }
 
 impl Watcher<'_> {
-    fn until(
-        &mut self,
-        kind: &'static str,
-        length: Duration,
-        interval: Option<Duration>,
-        each: &mut impl FnMut(&Interval),
-    ) {
+    /// Returns when `length` is over, the load has ended, or an interrupt came.
+    fn until(&mut self, kind: &'static str, length: Option<Duration>, series: &mut Series) {
         let began = Instant::now();
-        let mut last = Reading::of(self.load, Duration::ZERO);
-        let mut due = interval.unwrap_or(length).min(length);
+        let mut last = self.load.snapshot();
+        let mut last_at = Duration::ZERO;
+        let mut report_due = self.interval;
+        series.begin(self.load.counters().transactions);
         loop {
+            let dues = [report_due, length, Some(series.due())];
+            let due = dues.into_iter().flatten().min().unwrap_or_default();
             let goes_on = self.wait_until(began + due);
-            if interval.is_some() {
-                let reading = Reading::of(self.load, began.elapsed());
-                let taken = self.load.take_latency();
-                each(&last.interval(kind, &reading, &taken));
-                self.latency.merge(&taken);
-                last = reading;
+            let at = began.elapsed();
+            if at >= series.due() {
+                series.take(at, self.load.counters().transactions);
             }
-            if !goes_on || due >= length {
+            let is_over = !goes_on || length.is_some_and(|length| at >= length);
+            let Some(interval) = self.interval else {
+                if is_over {
+                    return;
+                }
+                continue;
+            };
+            if is_over || report_due.is_some_and(|due| at >= due) {
+                let now = self.load.snapshot();
+                let counted = now.since(&last);
+                let length_s = at.saturating_sub(last_at).as_secs_f64();
+                let interval = Interval::new(kind, at.as_secs_f64(), length_s, &counted);
+                series.interval(&interval);
+                (self.each)(&interval, &counted);
+                (last, last_at) = (now, at);
+            }
+            if is_over {
                 return;
             }
-            due = (due + interval.unwrap_or(length)).min(length);
+            while report_due.is_some_and(|due| due <= at) {
+                report_due = report_due.map(|due| due + interval);
+            }
         }
+    }
+
+    /// Waits until no event waits for a thread; the seconds it took, `None` if it was cut short.
+    fn drain(&mut self, limit: Duration) -> Option<f64> {
+        let began = Instant::now();
+        while began.elapsed() < limit {
+            if self
+                .load
+                .snapshot()
+                .offered
+                .is_none_or(|now| now.backlog == 0)
+            {
+                return Some(began.elapsed().as_secs_f64());
+            }
+            // A load with nothing more to do ends, and has run everything down.
+            if !self.wait_until(Instant::now() + INTERRUPT_PATIENCE) {
+                let is_done = self.load.state() == LoadState::Ended;
+                return is_done.then(|| began.elapsed().as_secs_f64());
+            }
+        }
+        None
     }
 
     /// False when the load ended or an interrupt came.
@@ -171,47 +211,6 @@ impl Watcher<'_> {
             if left.is_zero() {
                 return true;
             }
-        }
-    }
-}
-
-/// The load's counters at one moment.
-struct Reading {
-    at: Duration,
-    counters: Counters,
-    cpu_ns: u64,
-}
-
-impl Reading {
-    fn of(load: &Load, at: Duration) -> Reading {
-        Reading {
-            at,
-            counters: load.counters(),
-            cpu_ns: load.cpu_ns(),
-        }
-    }
-
-    fn interval(&self, kind: &'static str, now: &Reading, latency: &LatencyHistogram) -> Interval {
-        let counted = now.counters.since(&self.counters);
-        let summary = latency.summary();
-        // What was not measured is not a zero.
-        let known = |us: f64| (summary.count > 0).then_some(us);
-        Interval {
-            kind,
-            at_s: now.at.as_secs_f64(),
-            duration_s: now.at.saturating_sub(self.at).as_secs_f64(),
-            queries: counted.queries,
-            transactions: counted.transactions,
-            reads: counted.reads,
-            writes: counted.writes,
-            other: counted.other,
-            errors: counted.errors,
-            latency_us_mean: known(summary.mean_us),
-            latency_us_p50: known(summary.p50_us),
-            latency_us_p95: known(summary.p95_us),
-            latency_us_p99: known(summary.p99_us),
-            latency_us_max: known(summary.max_us),
-            client_cpu_s: now.cpu_ns.saturating_sub(self.cpu_ns) as f64 / 1e9,
         }
     }
 }

@@ -1,40 +1,59 @@
 //! `waggle bench`: how much does a server carry under a workload, and how long does each
 //! transaction take?
 //!
-//! [`args`] turns flags into a checked `Plan`; `server` connects or starts a throw-away one;
-//! `fill` creates and drops tables; `measure` runs the load between two quiet moments; `result`
-//! shows what was found and `record` keeps it. The load itself is `waggle-load`'s.
+//! [`args`] holds the flags, `plan` checks them (`offered` reads the small languages of the open
+//! loop); `server` connects or starts a throw-away one; `fill` runs commands that are no load;
+//! `measure` runs the load between two quiet moments, `search` does so step by step; `steady`
+//! judges; `result` and `text` show what was found, `record` and `exports` keep it. The load itself
+//! is `waggle-load`'s.
 //!
 //! Invariant: nothing is written to a server before the script, its options and the server's
-//! answer have been checked, and nothing outside of `prepare`, the workload and `cleanup`.
+//! answer have been checked, and nothing outside of the workload and its commands.
 
 mod args;
+mod checks;
+mod exports;
 mod fill;
+mod interval;
 mod measure;
+mod offered;
+mod plan;
+mod progress;
 mod record;
 mod result;
+mod search;
 mod server;
+mod steady;
+mod text;
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use waggle_load::{Load, LoadError, LoadSpec};
+use waggle_load::{Load, LoadError, LoadSpec, ScriptFace};
 use waggle_report::run::Outcome;
 
 pub(crate) use args::Args;
-use args::Plan;
+use checks::Checks;
+use exports::Exports;
 use fill::Filled;
-use measure::Early;
+use measure::{Early, Measured, Phases};
+use plan::{Action, Plan, Search};
+use progress::RunProgress;
 use record::Recorder;
-use result::{BenchResult, interval_line};
+use result::{BenchResult, Parts};
+use search::SearchResult;
 use server::Server;
 
 use crate::cli::{Failure, Output};
 use crate::interrupt::{self, Interrupt};
+use crate::open_files;
 
 // Server errors whose remedy is a command of this verb.
 const ER_TABLE_EXISTS_ERROR: u16 = 1050;
 const ER_NO_SUCH_TABLE: u16 = 1146;
+/// Too many connections.
+const ER_CON_COUNT_ERROR: u16 = 1040;
 
 /// Runs the verb.
 pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
@@ -43,20 +62,22 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
         .context("cannot watch for Ctrl-C")
         .map_err(Failure::Unusable)?;
     let mut server = Server::open(&plan.target)?;
+    open_files::allow_most();
     let spec = plan.load_spec(server.dsn.clone());
     let bench = Bench {
         plan,
         spec,
         interrupt,
     };
-    match (bench.plan.prepare, bench.plan.run) {
-        (true, true) => bench.prepare_and_run(&mut server, out),
-        (true, false) => print_json_if(out, &bench.prepared().map_err(Failure::Ran)?),
-        (false, true) => bench.run_only(&mut server, out),
-        (false, false) => {
+    match &bench.plan.action {
+        Action::All => bench.prepare_and_run(&mut server, out),
+        Action::Run => bench.run_only(&mut server, out),
+        Action::Prepare => print_json_if(out, &bench.prepared().map_err(Failure::Ran)?),
+        Action::Cleanup => {
             bench.cleaned()?;
             print_json_if(out, &serde_json::json!({ "cleaned_up": true }))
         }
+        Action::Command(name) => print_json_if(out, &bench.commanded(name)?),
     }
 }
 
@@ -67,44 +88,89 @@ struct Bench {
     interrupt: Interrupt,
 }
 
+/// A run that is over, as far as the load goes.
+struct Ran {
+    measured: Measured,
+    search: Option<SearchResult>,
+}
+
 impl Bench {
     /// A run on tables that are there. Whatever refuses it has changed nothing.
     fn run_only(&self, server: &mut Server, out: &Output) -> Result<(), Failure> {
+        if let Some(search) = &self.plan.search {
+            let recorder = Recorder::open(&self.plan, &server.facts).map_err(Failure::unusable)?;
+            return self.searched(search, server, recorder, out);
+        }
         let load = self.started().map_err(Failure::Unusable)?;
+        let exports = Exports::open(&self.plan).map_err(Failure::Unusable)?;
         let recorder = Recorder::open(&self.plan, &server.facts).map_err(Failure::unusable)?;
-        self.measured(load, server, recorder, out)
+        self.measured(load, server, recorder, exports, out)
     }
 
     /// Creates the tables, runs, and drops them. Tables that `prepare` did not create itself (it
     /// fails where one exists) are never dropped.
     fn prepare_and_run(&self, server: &mut Server, out: &Output) -> Result<(), Failure> {
-        // Before the first change to the server: a directory that cannot be made then costs
-        // nothing.
+        // Before the first change to the server: a file that cannot be made then costs nothing.
+        let exports = Exports::open(&self.plan).map_err(Failure::Unusable)?;
         let recorder = Recorder::open(&self.plan, &server.facts).map_err(Failure::unusable)?;
-        if let Err(error) = self.prepared() {
+        if let Err(error) = self.prepared_if_needed() {
             return Err(ended(recorder, Outcome::Failed, error));
         }
-        let done = match self.started() {
-            Ok(load) => self.measured(load, server, recorder, out),
-            Err(error) => Err(ended(recorder, Outcome::Failed, error)),
+        let done = match &self.plan.search {
+            Some(search) => self.searched(search, server, recorder, out),
+            None => match self.started() {
+                Ok(load) => self.measured(load, server, recorder, exports, out),
+                Err(error) => Err(ended(recorder, Outcome::Failed, error)),
+            },
         };
-        if self.plan.cleanup {
-            done.and(self.cleaned())
+        // A throw-away server takes its tables with it.
+        if matches!(self.plan.target, plan::Target::Named(_)) {
+            match self.cleaned() {
+                Err(failure) if is_no_command(failure.error()) => done,
+                cleaned => done.and(cleaned),
+            }
         } else {
             done
         }
     }
 
     fn prepared(&self) -> anyhow::Result<Filled> {
-        fill::prepare(&self.spec, &self.interrupt)
+        let rows = self.plan.rows_expected;
+        fill::command(&self.spec, "prepare", rows, &self.interrupt)
             .map_err(|error| self.explained(error))
             .context("cannot prepare the tables of the workload")
     }
 
+    /// A script without tables of its own has nothing to prepare.
+    fn prepared_if_needed(&self) -> anyhow::Result<()> {
+        match self.prepared() {
+            Err(error) if is_no_command(&error) => {
+                note("the workload has no prepare: it runs on what is there");
+                Ok(())
+            }
+            prepared => prepared.map(|_| ()),
+        }
+    }
+
     fn cleaned(&self) -> Result<(), Failure> {
-        fill::cleanup(&self.spec)
+        fill::command(&self.spec, "cleanup", None, &self.interrupt)
             .context("cannot drop the tables of the workload")
-            .map_err(Failure::Ran)
+            .map_err(Failure::Ran)?;
+        Ok(())
+    }
+
+    /// A command of the script's own.
+    fn commanded(&self, name: &str) -> Result<Filled, Failure> {
+        match fill::command(&self.spec, name, None, &self.interrupt) {
+            Ok(filled) => Ok(filled),
+            Err(error @ LoadError::NoCommand { .. }) => {
+                Err(Failure::Unusable(anyhow!("{error}; {}", self.commands())))
+            }
+            Err(error) => Err(Failure::Ran(
+                self.explained(error)
+                    .context(format!("the command {name} of the workload failed")),
+            )),
+        }
     }
 
     fn started(&self) -> anyhow::Result<Load> {
@@ -118,39 +184,126 @@ impl Bench {
         load: Load,
         server: &mut Server,
         mut recorder: Recorder,
+        mut exports: Exports,
         out: &Output,
     ) -> Result<(), Failure> {
         let plan = &self.plan;
-        let measured = measure::run(
-            plan,
-            &self.spec,
-            load,
-            server,
-            &self.interrupt,
-            |interval| {
-                note(&interval_line(interval, plan.threads));
-                recorder.interval(interval);
-            },
-        );
-        let result = BenchResult::new(plan, &server.facts, &measured, recorder.path());
-        recorder.result(&result, &measured.latency);
+        let phases = Phases {
+            warmup: plan.warmup,
+            time: plan.time,
+            interval: plan.interval,
+            drain: plan.open.as_ref().and_then(|open| open.drain),
+            rate_moves: plan.open.as_ref().is_some_and(|open| open.moves()),
+        };
+        let progress = RunProgress::new(plan.time);
+        let each = &mut |interval: &interval::Interval, counted: &waggle_load::Snapshot| {
+            progress.interval(interval);
+            recorder.interval(interval);
+            exports.interval(interval, counted);
+        };
+        let measured = measure::run(&phases, &self.spec, load, server, &self.interrupt, each);
+        progress.done();
+        let search = None;
+        self.concluded(Ran { measured, search }, server, recorder, out)
+    }
+
+    fn searched(
+        &self,
+        search: &Search,
+        server: &mut Server,
+        mut recorder: Recorder,
+        out: &Output,
+    ) -> Result<(), Failure> {
+        let (plan, spec) = (&self.plan, &self.spec);
+        match search::run(plan, search, spec, server, &self.interrupt, &mut recorder) {
+            Ok(searched) => {
+                let ran = Ran {
+                    measured: searched.measured,
+                    search: Some(searched.result),
+                };
+                self.concluded(ran, server, recorder, out)
+            }
+            Err(error) => {
+                let error = error.context("the search for a rate failed");
+                Err(ended(recorder, Outcome::Failed, error))
+            }
+        }
+    }
+
+    /// Shows and keeps what was found, and decides how the run ended.
+    fn concluded(
+        &self,
+        ran: Ran,
+        server: &Server,
+        mut recorder: Recorder,
+        out: &Output,
+    ) -> Result<(), Failure> {
+        let measured = ran.measured;
+        let checked = self.checked(&measured);
+        let (checks, check_failure) = match checked {
+            Ok(checks) => (checks, None),
+            Err(error) => (Checks::default(), Some(error)),
+        };
+        let parts = Parts {
+            plan: &self.plan,
+            server: &server.facts,
+            checks,
+            rate_search: ran.search,
+            run: recorder.path(),
+        };
+        let result = BenchResult::new(parts, &measured);
+        recorder.result(&result, &measured.total);
         self.show(&result, out)?;
-        let Some(early) = measured.failure else {
-            return recorder.finish(Outcome::Done, None).map_err(Failure::ran);
-        };
-        let outcome = match early {
-            Early::Interrupted => Outcome::Interrupted,
-            Early::Failed(_) | Early::Silent(_) => Outcome::Failed,
-        };
-        let error = match early {
-            Early::Failed(error) => self.explained(error),
-            other => anyhow!("{other}"),
-        };
-        let error = error.context(format!(
-            "the load failed after {:.1} s",
-            measured.duration_s
-        ));
-        Err(ended(recorder, outcome, error))
+        if let Some(early) = measured.failure {
+            let outcome = match early {
+                Early::Interrupted => Outcome::Interrupted,
+                Early::Failed(_) | Early::Silent(_) => Outcome::Failed,
+            };
+            let error = match early {
+                Early::Failed(error) => self.explained(error),
+                other => anyhow!("{other}"),
+            };
+            let after = format!("the load failed after {:.1} s", measured.duration_s);
+            return Err(ended(recorder, outcome, error.context(after)));
+        }
+        if let Some(error) = check_failure {
+            return Err(ended(recorder, Outcome::Failed, error));
+        }
+        let failed = result.checks.failed();
+        if !failed.is_empty() {
+            let error = anyhow!("checks of the workload failed: {}", failed.join(", "));
+            return Err(ended(recorder, Outcome::Failed, error));
+        }
+        recorder.finish(Outcome::Done, None).map_err(Failure::ran)
+    }
+
+    /// The checks that the workload makes of its own run; a run that broke off makes none.
+    fn checked(&self, measured: &Measured) -> anyhow::Result<Checks> {
+        if measured.failure.is_some() {
+            return Ok(Checks::default());
+        }
+        let length = Duration::from_secs_f64(measured.duration_s);
+        let checks = self
+            .face()
+            .and_then(|mut face| face.checks(&measured.total, length))
+            .context("the workload's checks() failed")?;
+        Ok(checks.into())
+    }
+
+    /// The script in a state of its own.
+    fn face(&self) -> Result<ScriptFace, LoadError> {
+        ScriptFace::open(&self.spec, fill::driver(&self.spec))
+    }
+
+    /// What could have been typed in place of a command that is not there.
+    fn commands(&self) -> String {
+        let known = "waggle itself knows prepare, warmup, run, cleanup and all";
+        let own = self.face().map(|face| face.commands()).unwrap_or_default();
+        if own.is_empty() {
+            return format!("it brings none of its own; {known}");
+        }
+        let names: Vec<String> = own.into_iter().map(|command| command.name).collect();
+        format!("its own are {}; {known}", names.join(", "))
     }
 
     fn show(&self, result: &BenchResult, out: &Output) -> Result<(), Failure> {
@@ -167,8 +320,9 @@ impl Bench {
 
     /// The error with what to try, where this verb has the remedy.
     fn explained(&self, error: LoadError) -> anyhow::Error {
-        let LoadError::Worker(worker) = &error else {
-            return error.into();
+        let worker = match &error {
+            LoadError::Worker(worker) | LoadError::Connect { source: worker, .. } => worker,
+            _ => return anyhow::Error::new(error),
         };
         let workload = self.plan.script.name();
         match worker.errno {
@@ -180,9 +334,20 @@ impl Bench {
                 "{error}; drop the tables first: waggle bench {workload} cleanup (with the same \
                  --tables)"
             ),
-            _ => error.into(),
+            Some(ER_CON_COUNT_ERROR) => anyhow!(
+                "{error}; the server's max_connections is below --threads {} and what else is \
+                 connected: raise it, or take fewer threads",
+                self.plan.threads
+            ),
+            // It has the words of its source already.
+            _ if matches!(error, LoadError::Connect { .. }) => anyhow!("{error}"),
+            _ => anyhow::Error::new(error),
         }
     }
+}
+
+fn is_no_command(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(LoadError::NoCommand { .. }))
 }
 
 /// Ends the run directory and returns the failure it ended with.

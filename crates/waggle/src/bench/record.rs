@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use waggle_load::{Overflow, Snapshot};
 use waggle_report::run::{Outcome, RunDir, RunError, ServerFacts, redact_argv};
-use waggle_stats::latency::LatencyHistogram;
+use waggle_stats::arrivals::Stage;
 
-use super::args::Plan;
-use super::measure::Interval;
+use super::interval::Interval;
 use super::note;
+use super::plan::Plan;
 use super::result::BenchResult;
 
 /// Writes a run directory, or nothing.
@@ -51,12 +52,28 @@ impl Recorder {
         self.write(|run| run.append(interval));
     }
 
-    pub(super) fn result(&mut self, result: &BenchResult, latency: &LatencyHistogram) {
-        // A histogram of 2^63 transactions cannot be encoded; there is none.
-        if let Ok(bytes) = latency.to_v2_bytes() {
-            self.write(|run| run.write_histogram("transaction_latency_ns", &bytes));
+    pub(super) fn result(&mut self, result: &BenchResult, total: &Snapshot) {
+        let histograms = [
+            ("response", &total.response),
+            ("service", &total.service),
+            ("wait", &total.wait),
+            ("lag", &total.lag),
+        ];
+        for (name, histogram) in histograms {
+            if name != "response" && total.offered.is_none() {
+                continue;
+            }
+            // A histogram of 2^63 transactions cannot be encoded; there is none.
+            if let Ok(bytes) = histogram.to_v2_bytes() {
+                self.write(|run| run.write_histogram(name, &bytes));
+            }
         }
         self.write(|run| run.write_result(result).map(|_| ()));
+    }
+
+    /// A line of `samples.jsonl` that is no interval.
+    pub(super) fn sample(&mut self, sample: &Value) {
+        self.write(|run| run.append(sample));
     }
 
     /// Ends the run; the first failure of all writes.
@@ -84,22 +101,59 @@ impl Recorder {
 }
 
 fn settings(plan: &Plan) -> BTreeMap<String, Value> {
+    let seconds = |length: Option<std::time::Duration>| length.map(|length| length.as_secs_f64());
+    let stage = |stage: &Stage| {
+        let Stage {
+            duration_s,
+            from,
+            to,
+        } = stage;
+        json!({ "duration_s": duration_s, "from": from, "to": to })
+    };
+    let open = plan.open.as_ref();
     let settings = [
         ("workload", json!(plan.script.name())),
         ("workload_options", json!(plan.options)),
         ("threads", json!(plan.threads)),
         ("seed", json!(plan.seed)),
-        ("warmup_s", json!(plan.warmup.as_secs())),
-        ("time_s", json!(plan.time.as_secs())),
-        (
-            "report_interval_s",
-            json!(plan.interval.map(|interval| interval.as_secs())),
-        ),
+        ("warmup_s", json!(plan.warmup.as_secs_f64())),
+        ("time_s", json!(seconds(plan.time))),
+        ("events", json!(plan.events)),
+        ("report_interval_s", json!(seconds(plan.interval))),
         ("ignore_errors", json!(plan.ignore_errors.to_string())),
-        ("loop", json!("closed")),
+        (
+            "loop",
+            json!(if open.is_some() || plan.search.is_some() {
+                "open"
+            } else {
+                "closed"
+            }),
+        ),
+        (
+            "stages",
+            json!(open.map(|open| open.stages.iter().map(stage).collect::<Vec<_>>())),
+        ),
+        (
+            "arrivals",
+            json!(open.map(|open| format!("{:?}", open.spacing).to_lowercase())),
+        ),
+        ("overflow", json!(open.map(|open| overflow(open.overflow)))),
+        (
+            "rate_search",
+            json!(plan.search.as_ref().map(|search| &search.limit.text)),
+        ),
     ];
     settings
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// As the flag has it.
+fn overflow(overflow: Overflow) -> String {
+    match overflow {
+        Overflow::Queue => "queue".to_owned(),
+        Overflow::Drop { waiting } => format!("drop:{waiting}"),
+        Overflow::Abort { waiting } => format!("abort:{waiting}"),
+    }
 }

@@ -1,77 +1,141 @@
-//! What a run found: the document for `--json` and `result.json`, and the text for people.
+//! What a run found, as the document for `--json` and `result.json`; `text` shows it to people.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use serde::Serialize;
-use waggle_report::quantity;
+use waggle_load::{Offered, Snapshot};
 use waggle_report::run::ServerFacts;
+use waggle_stats::latency::LatencyHistogram;
 
-use super::args::Plan;
-use super::measure::{Early, Interval, Measured};
+use super::checks::Checks;
+use super::interval::{Latency, Percentiles};
+use super::measure::{Early, Measured};
+use super::plan::Plan;
+use super::search::SearchResult;
+use super::steady::Steady;
+
+/// The generator's lag is worth a warning above this, and above a tenth of the median response.
+const LAG_US_MAX: f64 = 1_000.0;
+const LAG_SHARE_MAX: f64 = 0.1;
 
 /// The result of `waggle bench`; fields may be added, none renamed.
 #[derive(Debug, Serialize)]
 pub(super) struct BenchResult {
-    queries: u64,
-    transactions: u64,
-    errors: u64,
-    duration_s: f64,
+    pub(super) queries: u64,
+    pub(super) transactions: u64,
+    pub(super) errors: u64,
+    pub(super) duration_s: f64,
     qps: f64,
     tps: f64,
-    latency_us: Latency,
+    /// Response time: from when an event was due (in a closed loop: from its start).
+    pub(super) latency_us: Latency,
     /// Transactions a second that were asked for; none in a closed loop.
-    offered_rate: Option<f64>,
+    pub(super) offered_rate: Option<f64>,
     /// Transactions that were due and never begun; none in a closed loop.
     dropped: u64,
-    reads: u64,
-    writes: u64,
-    other: u64,
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) other: u64,
+    prepares: u64,
     /// Errors that restarted a transaction, by the server's number.
-    errors_by_code: BTreeMap<u16, u64>,
-    client_cpu_s: f64,
-    client_cpu_us_per_query: f64,
-    workload: String,
-    threads: u32,
-    seed: u64,
-    warmup_s: u64,
-    server: ServerSide,
+    pub(super) errors_by_code: BTreeMap<u16, ErrorKind>,
+    pub(super) client_cpu_s: f64,
+    pub(super) client_cpu_us_per_query: f64,
+    pub(super) workload: String,
+    pub(super) threads: u32,
+    pub(super) seed: u64,
+    pub(super) warmup_s: f64,
+    pub(super) server: ServerSide,
+    /// The same as `latency_us` with the percentiles that were asked for.
+    pub(super) response_us: Percentiles,
+    /// Time that workers spent without a connection, summed over them.
+    pub(super) downtime_s: f64,
+    /// Open loop only; so for the next ones.
+    pub(super) service_us: Option<Percentiles>,
+    pub(super) wait_us: Option<Percentiles>,
+    pub(super) lag_us: Option<Percentiles>,
+    pub(super) backlog: Option<Backlog>,
+    /// True when the generator's own lag is large enough to have changed the figures.
+    pub(super) generator_was_late: bool,
+    pub(super) operations: BTreeMap<String, OperationResult>,
+    pub(super) statements: BTreeMap<String, Percentiles>,
+    pub(super) user_counters: BTreeMap<String, f64>,
+    pub(super) checks: Checks,
+    pub(super) steady: Steady,
+    pub(super) rate_search: Option<SearchResult>,
+    /// True when the script, or its number of events, came to an end before the time did.
+    ended_by_itself: bool,
     /// Why it ended before its time; absent when it did not.
-    failure: Option<String>,
+    pub(super) failure: Option<String>,
     /// The run directory, if one was written.
-    run: Option<String>,
+    pub(super) run: Option<String>,
+    #[serde(skip)]
+    pub(super) lag_p99: Option<f64>,
+    #[serde(skip)]
+    pub(super) percentiles: Vec<f64>,
 }
 
-/// In microseconds; `None` when no transaction ended.
+/// Errors of one number.
 #[derive(Debug, Serialize)]
-struct Latency {
-    mean: Option<f64>,
-    p50: Option<f64>,
-    p95: Option<f64>,
-    p99: Option<f64>,
-    max: Option<f64>,
+pub(super) struct ErrorKind {
+    pub(super) count: u64,
+    /// The first message, in the server's words.
+    pub(super) example: String,
+}
+
+/// One kind of event.
+#[derive(Debug, Serialize)]
+pub(super) struct OperationResult {
+    pub(super) count: u64,
+    pub(super) per_second: f64,
+    pub(super) response_us: Percentiles,
+    /// Open loop only.
+    pub(super) service_us: Option<Percentiles>,
+}
+
+/// What an open loop asked for, and what became of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Backlog {
+    /// Events that were due.
+    pub(super) offered: u64,
+    /// Of these, events that a thread began.
+    pub(super) begun: u64,
+    pub(super) dropped: u64,
+    /// Events that were waiting at the end. They are in no histogram.
+    pub(super) waiting_at_end: u64,
+    /// How long the oldest of them had been waiting.
+    pub(super) oldest_us: f64,
+    /// The most that ever waited.
+    pub(super) waiting_max: u64,
+    /// Seconds that the end was put off to run down what waited; `None`: it was not.
+    pub(super) drain_s: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
-struct ServerSide {
-    flavour: String,
-    version: String,
+pub(super) struct ServerSide {
+    pub(super) flavour: String,
+    pub(super) version: String,
     /// What the server counted meanwhile, from all its clients.
-    questions: Option<u64>,
+    pub(super) questions: Option<u64>,
+}
+
+/// What a result is made of beside the measurement.
+pub(super) struct Parts<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) server: &'a ServerFacts,
+    pub(super) checks: Checks,
+    pub(super) rate_search: Option<SearchResult>,
+    pub(super) run: Option<String>,
 }
 
 impl BenchResult {
-    pub(super) fn new(
-        plan: &Plan,
-        server: &ServerFacts,
-        measured: &Measured,
-        run: Option<String>,
-    ) -> BenchResult {
-        let counters = measured.report.counters;
-        let latency = measured.latency.summary();
-        let known = |us: f64| (latency.count > 0).then_some(us);
-        let client_cpu_s = measured.report.cpu_ns as f64 / 1e9;
+    pub(super) fn new(parts: Parts<'_>, measured: &Measured) -> BenchResult {
+        let (plan, total) = (parts.plan, &measured.total);
+        let counters = total.counters;
+        let client_cpu_s = total.cpu_ns as f64 / 1e9;
         let per_second = |count: u64| count as f64 / measured.duration_s.max(1e-9);
+        let shown = |histogram: &LatencyHistogram| Percentiles::of(histogram, &plan.percentiles);
+        let open = |histogram| total.offered.is_some().then(|| shown(histogram));
         BenchResult {
             queries: counters.queries,
             transactions: counters.transactions,
@@ -79,119 +143,102 @@ impl BenchResult {
             duration_s: measured.duration_s,
             qps: per_second(counters.queries),
             tps: per_second(counters.transactions),
-            latency_us: Latency {
-                mean: known(latency.mean_us),
-                p50: known(latency.p50_us),
-                p95: known(latency.p95_us),
-                p99: known(latency.p99_us),
-                max: known(latency.max_us),
-            },
-            offered_rate: None,
-            dropped: 0,
+            latency_us: Latency::of(&total.response),
+            offered_rate: total.offered.map(|offered| per_second(offered.due)),
+            dropped: total.offered.map_or(0, |offered| offered.dropped),
             reads: counters.reads,
             writes: counters.writes,
             other: counters.other,
-            errors_by_code: measured.report.errors_by_errno.clone(),
+            prepares: counters.prepares,
+            errors_by_code: errors(total),
             client_cpu_s,
             client_cpu_us_per_query: client_cpu_s * 1e6 / counters.queries.max(1) as f64,
             workload: plan.script.name().to_owned(),
             threads: plan.threads,
             seed: plan.seed,
-            warmup_s: plan.warmup.as_secs(),
+            warmup_s: plan.warmup.as_secs_f64(),
             server: ServerSide {
-                flavour: server.flavour.clone(),
-                version: server.version.clone(),
+                flavour: parts.server.flavour.clone(),
+                version: parts.server.version.clone(),
                 questions: measured.questions,
             },
+            response_us: shown(&total.response),
+            downtime_s: total.downtime_ns as f64 / 1e9,
+            service_us: open(&total.service),
+            wait_us: open(&total.wait),
+            lag_us: open(&total.lag),
+            backlog: total
+                .offered
+                .map(|offered| Backlog::new(&offered, measured.drain_s)),
+            generator_was_late: is_late(total),
+            operations: operations(total, measured.duration_s, &plan.percentiles),
+            statements: total
+                .statements
+                .iter()
+                .map(|(name, histogram)| (name.clone(), shown(histogram)))
+                .collect(),
+            user_counters: total.user_counters.clone(),
+            checks: parts.checks,
+            steady: measured.steady.clone(),
+            rate_search: parts.rate_search,
+            ended_by_itself: measured.ended_by_itself,
             failure: measured.failure.as_ref().map(Early::to_string),
-            run,
+            run: parts.run,
+            lag_p99: Latency::of(&total.lag).p99,
+            percentiles: plan.percentiles.clone(),
         }
-    }
-
-    /// The report for people, with a line break at the end.
-    pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        self.write_text(&mut text)
-            .expect("writing to a String does not fail");
-        text
-    }
-
-    fn write_text(&self, out: &mut String) -> std::fmt::Result {
-        let ServerSide {
-            flavour, version, ..
-        } = &self.server;
-        writeln!(out, "{} on {flavour} {version}", self.workload)?;
-        writeln!(
-            out,
-            "  {} threads, {:.2} s measured after {} s of warm-up, seed {}",
-            self.threads, self.duration_s, self.warmup_s, self.seed
-        )?;
-        writeln!(out)?;
-        rate(out, "queries", self.queries, self.duration_s)?;
-        rate(out, "  reads", self.reads, self.duration_s)?;
-        rate(out, "  writes", self.writes, self.duration_s)?;
-        rate(out, "  other", self.other, self.duration_s)?;
-        rate(out, "transactions", self.transactions, self.duration_s)?;
-        rate(out, "errors", self.errors, self.duration_s)?;
-        for (errno, count) in &self.errors_by_code {
-            rate(out, &format!("  error {errno}"), *count, self.duration_s)?;
-        }
-        writeln!(out)?;
-        writeln!(out, "  transaction latency{:>16}", "ms")?;
-        let Latency {
-            mean,
-            p50,
-            p95,
-            p99,
-            max,
-        } = self.latency_us;
-        let rows = [
-            ("mean", mean),
-            ("p50", p50),
-            ("p95", p95),
-            ("p99", p99),
-            ("max", max),
-        ];
-        for (name, us) in rows {
-            writeln!(out, "    {name:<14}{:>19}", milliseconds(us))?;
-        }
-        writeln!(out)?;
-        writeln!(
-            out,
-            "  client CPU {:.2} s, {:.2} us a query",
-            self.client_cpu_s, self.client_cpu_us_per_query
-        )?;
-        if let Some(questions) = self.server.questions {
-            let questions = quantity::count(questions);
-            writeln!(
-                out,
-                "  the server counted {questions} statements from all its clients"
-            )?;
-        }
-        writeln!(
-            out,
-            "  closed loop: the next transaction waits for the last one, so these latencies hide \
-             what\n  a stall would have done to requests that were never sent (coordinated \
-             omission)"
-        )?;
-        if let Some(failure) = &self.failure {
-            writeln!(out, "\n  failed: {failure}")?;
-        }
-        if let Some(run) = &self.run {
-            writeln!(out, "\nrecorded in {run}")?;
-        }
-        Ok(())
     }
 }
 
-fn milliseconds(us: Option<f64>) -> String {
-    us.map_or_else(|| "-".to_owned(), |us| format!("{:.3}", us / 1e3))
+impl Backlog {
+    fn new(offered: &Offered, drain_s: Option<f64>) -> Backlog {
+        Backlog {
+            offered: offered.due,
+            begun: offered.begun,
+            dropped: offered.dropped,
+            waiting_at_end: offered.due.saturating_sub(offered.begun + offered.dropped),
+            oldest_us: offered.backlog_age_ns as f64 / 1e3,
+            waiting_max: offered.backlog_max,
+            drain_s,
+        }
+    }
 }
 
-fn rate(out: &mut String, name: &str, count: u64, duration_s: f64) -> std::fmt::Result {
-    let per_second = count as f64 / duration_s.max(1e-9);
-    let count = quantity::count(count);
-    writeln!(out, "  {name:<16}{count:>19}{per_second:>14.1} /s")
+/// The 99th percentile of the lag against 1 ms, or a tenth of the median response if that is more.
+pub(super) fn is_late(total: &Snapshot) -> bool {
+    let lag_us = total.lag.quantile_us(0.99);
+    let tolerated_us = LAG_US_MAX.max(LAG_SHARE_MAX * total.response.quantile_us(0.5));
+    !total.lag.is_empty() && lag_us > tolerated_us
+}
+
+fn errors(total: &Snapshot) -> BTreeMap<u16, ErrorKind> {
+    let kinds = total.errors.iter().map(|(&errno, error)| {
+        let kind = ErrorKind {
+            count: error.count,
+            example: error.example.clone(),
+        };
+        (errno, kind)
+    });
+    kinds.collect()
+}
+
+fn operations(
+    total: &Snapshot,
+    duration_s: f64,
+    percentiles: &[f64],
+) -> BTreeMap<String, OperationResult> {
+    let is_open = total.offered.is_some();
+    let results = total.operations.iter().map(|(name, operation)| {
+        let count = operation.response.count();
+        let result = OperationResult {
+            count,
+            per_second: count as f64 / duration_s.max(1e-9),
+            response_us: Percentiles::of(&operation.response, percentiles),
+            service_us: is_open.then(|| Percentiles::of(&operation.service, percentiles)),
+        };
+        (name.clone(), result)
+    });
+    results.collect()
 }
 
 impl std::fmt::Display for Early {
@@ -206,28 +253,4 @@ impl std::fmt::Display for Early {
             ),
         }
     }
-}
-
-/// One line of progress.
-pub(super) fn interval_line(interval: &Interval, threads: u32) -> String {
-    let per_second = |count: u64| count as f64 / interval.duration_s.max(1e-9);
-    let note = if interval.kind == "warm-up" {
-        "  warm-up"
-    } else {
-        ""
-    };
-    format!(
-        "[{:>4.0} s] threads {threads}  qps {:>9.1} (r/w/o {:.0}/{:.0}/{:.0})  tps {:>8.1}  \
-         p50 {} p95 {} p99 {} ms  errors/s {:.2}{note}",
-        interval.at_s,
-        per_second(interval.queries),
-        per_second(interval.reads),
-        per_second(interval.writes),
-        per_second(interval.other),
-        per_second(interval.transactions),
-        milliseconds(interval.latency_us_p50),
-        milliseconds(interval.latency_us_p95),
-        milliseconds(interval.latency_us_p99),
-        per_second(interval.errors),
-    )
 }

@@ -6,8 +6,8 @@ use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_server::status::{self, GlobalStatus};
 use waggle_wire::{Connection, Dsn, Error};
 
-use super::args::Target;
 use super::note;
+use super::plan::Target;
 use crate::cli::Failure;
 
 /// Unknown database.

@@ -3,6 +3,9 @@
 mod bench;
 mod doctor;
 mod lab;
+mod load_ring;
 mod need;
 mod server;
+mod sysbench;
 mod watch;
+mod workloads;

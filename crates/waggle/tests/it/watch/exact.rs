@@ -214,27 +214,27 @@ fn prepared_before_the_attachment_and_after_it() {
     for flavour in flavours() {
         let (server, mut connection) = with_table(flavour);
         const SELECT: &[u8] = b"SELECT v FROM t WHERE id = ?";
-        let select = connection.prepare(SELECT).expect("a statement");
-        let insert = connection
+        let mut select = connection.prepare(SELECT).expect("a statement");
+        let mut insert = connection
             .prepare(b"INSERT INTO t (id) VALUES (?)")
             .expect("a statement");
         let (account, ()) = observe(&server, &[], |_| {
             for id in 1..=4 {
                 connection
-                    .execute(&select, &[Value::Int(id)])
+                    .execute(&mut select, &[Value::Int(id)])
                     .expect("a row");
             }
             connection
-                .execute(&insert, &[Value::Int(100)])
+                .execute(&mut insert, &[Value::Int(100)])
                 .expect("a new row");
             connection
-                .execute(&insert, &[Value::Int(1)])
+                .execute(&mut insert, &[Value::Int(1)])
                 .expect_err("a duplicate");
             // The same text, prepared while watched; and two that cannot be prepared.
-            let again = connection.prepare(SELECT).expect("a statement");
+            let mut again = connection.prepare(SELECT).expect("a statement");
             for id in 1..=3 {
                 connection
-                    .execute(&again, &[Value::Int(id)])
+                    .execute(&mut again, &[Value::Int(id)])
                     .expect("a row");
             }
             connection.prepare(b"SELEC").expect_err("no SQL");
@@ -322,7 +322,7 @@ fn procedures() {
                  SELECT 1; INSERT INTO t (id) VALUES (1); SELECT 2; END",
             ],
         );
-        let binary = connection.prepare(b"CALL p(?)").expect("a statement");
+        let mut binary = connection.prepare(b"CALL p(?)").expect("a statement");
         let (account, ()) = observe(&server, &[], |_| {
             run_to(
                 &mut connection,
@@ -335,7 +335,7 @@ fn procedures() {
                 ],
             );
             connection
-                .execute(&binary, &[Value::Int(3)])
+                .execute(&mut binary, &[Value::Int(3)])
                 .expect("a call");
             settle(&mut connection);
         });

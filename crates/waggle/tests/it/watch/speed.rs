@@ -41,14 +41,14 @@ impl PointSelects {
         let stop = Arc::new(AtomicBool::new(false));
         let client = |number: u64| {
             let (stop, mut connection) = (Arc::clone(&stop), connect(server));
-            let statement = connection
+            let mut statement = connection
                 .prepare(b"SELECT v FROM speed WHERE id = ?")
                 .expect("a statement");
             std::thread::spawn(move || {
                 let mut count = 0;
                 while !stop.load(Ordering::Relaxed) && each.is_none_or(|each| count < each) {
                     let id = ((count * 7 + number * 131) % 1000 + 1).cast_signed();
-                    let rows = connection.execute(&statement, &[Value::Int(id)]);
+                    let rows = connection.execute(&mut statement, &[Value::Int(id)]);
                     assert_eq!(rows.expect("no statement fails").rows, 1);
                     count += 1;
                 }
