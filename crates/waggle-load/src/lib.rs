@@ -1,4 +1,4 @@
-//! Load: Lua workloads on LuaJIT, one state and one connection per worker thread.
+//! Load: Lua workloads on LuaJIT, one state and its own connections for each worker.
 //!
 //! The question this crate answers: how many statements and transactions does a server carry, and
 //! with what latency, under a workload that somebody wrote as a script? Scripts see the sysbench
@@ -9,10 +9,11 @@
 //! `bench` verb and the lab drive a [`Load`].
 //!
 //! Map, from the script down: [`Script`] (where the text comes from), `state` (a Lua state),
-//! `api` (the functions a script reaches through the FFI), `context` (what one thread owns),
+//! `api` (the functions a script reaches through the FFI), `context` (what one worker owns),
 //! [`driver`] (the seam to a database); beside it `gate` (start, pause, stop), `tally` (counters
-//! of one thread, in `recorder`s), `pace` (when events of an open loop are due) and [`Load`] (the
-//! threads), which is read through [`Snapshot`]s.
+//! of one worker, in `recorder`s), `pace` (when events of an open loop are due), `workers` (as
+//! threads, or as fibers of a few threads: `fiber`) and [`Load`] (all of them), which is read
+//! through [`Snapshot`]s.
 //!
 //! Invariants: a worker's counters have one writer and no lock; [`Load::pause`] returns only when
 //! no statement is in flight; nothing here waits for a server without a limit.
