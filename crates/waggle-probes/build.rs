@@ -1,12 +1,21 @@
 //! Compiles each probe's BPF half and generates its Rust types from the shared header.
 
 use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// One line a probe: the folder under `src/` that holds `probe.bpf.c` and `event.h`.
-const PROBES: [&str; 1] = ["statement"];
+/// One line an object: its name, the folder under `src/` that holds `probe.bpf.c` and `event.h`,
+/// and what the preprocessor is told.
+const PROBES: [(&str, &str, &str); 4] = [
+    ("lock", "lock", ""),
+    ("statement", "statement", ""),
+    // With the breakdown of time: only for kernels that describe their types.
+    ("statement_times", "statement", "-DSTATEMENT_TIMES"),
+    ("sched", "sched", ""),
+];
 
 /// Where the distribution keeps the machine's own headers (`asm/ptrace.h`).
 const MULTIARCH: &str = "/usr/include/x86_64-linux-gnu";
@@ -19,17 +28,31 @@ fn clang_args() -> Vec<String> {
     args
 }
 
+/// Stands for rustfmt, which not every toolchain has. It has to take all of its input before it
+/// writes: the generator does not read meanwhile, so `cat` alone would block at 64 KiB.
+fn write_formatter(out: &Path) -> PathBuf {
+    let path = out.join("unformatted.sh");
+    let script = "#!/bin/sh\ncat > \"$0.$$\" && cat \"$0.$$\" && rm \"$0.$$\"\n";
+    fs::write(&path, script)
+        .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
+        .expect("OUT_DIR can be written");
+    path
+}
+
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for probe in PROBES {
-        let folder = PathBuf::from("src").join(probe);
+    let formatter = write_formatter(&out);
+    println!("cargo::rerun-if-changed=src/bpf/thread.h");
+    for (probe, folder, define) in PROBES {
+        let folder = PathBuf::from("src").join(folder);
         let source = folder.join("probe.bpf.c");
+        let mut args = clang_args();
+        args.extend((!define.is_empty()).then(|| define.to_owned()));
         let built = SkeletonBuilder::new()
             .source(&source)
             .obj(out.join(format!("{probe}.bpf.o")))
-            .clang_args(clang_args())
-            // Formatting generated code would need rustup's rustfmt component.
-            .rustfmt("cat")
+            .clang_args(args)
+            .rustfmt(&formatter)
             .build_and_generate(out.join(format!("{probe}.skel.rs")));
         if let Err(error) = built {
             panic!(

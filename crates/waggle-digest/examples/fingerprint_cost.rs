@@ -1,13 +1,15 @@
-//! What do a fingerprint, its hash, its id and the look for secrets cost?
+//! What do a fingerprint, its hash, its id, the look for secrets, the summary and the look for
+//! comments cost?
 //!
 //! `cargo run --release -p waggle-digest --example fingerprint_cost [PART OF A NAME]`.
 //! One line a shape: bytes,
 //! nanoseconds a statement (the best of some rounds, so that a neighbour's work does not count) and
-//! MB/s of the fingerprint; then the nanoseconds of the hash, the id and the look for secrets.
+//! MB/s of the fingerprint; then the nanoseconds of the hash, the id, the look for
+//! secrets, the summary (from the text, then from the fingerprint) and the comments.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use waggle_digest::{Fingerprinter, carries_secret, digest_id, hash64};
+use waggle_digest::{Fingerprinter, carries_secret, comments, digest_id, hash64, summary};
 
 const ROUNDS: u32 = 150;
 const ROUND: Duration = Duration::from_micros(800);
@@ -68,6 +70,12 @@ fn shapes() -> Vec<(&'static str, String)> {
                 .to_owned(),
         ),
         (
+            "sqlcommenter",
+            "SELECT id FROM t WHERE a='x' /*action='%2Fcart',framework='rails',traceparent=\
+             '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'*/"
+                .to_owned(),
+        ),
+        (
             "insert, 1 row",
             format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {row}"),
         ),
@@ -96,8 +104,17 @@ fn shapes() -> Vec<(&'static str, String)> {
 
 fn main() {
     println!(
-        "{:<24} {:>7} {:>10} {:>8} {:>8} {:>7} {:>9}",
-        "shape", "bytes", "ns", "MB/s", "hash ns", "id ns", "secret ns"
+        "{:<24} {:>7} {:>10} {:>8} {:>8} {:>7} {:>9} {:>10} {:>8} {:>10}",
+        "shape",
+        "bytes",
+        "ns",
+        "MB/s",
+        "hash ns",
+        "id ns",
+        "secret ns",
+        "summary ns",
+        "of print",
+        "comment ns"
     );
     let mut fingerprinter = Fingerprinter::new();
     let part = std::env::args().nth(1).unwrap_or_default();
@@ -119,8 +136,15 @@ fn main() {
         let secret_ns = cost_ns(|| {
             black_box(carries_secret(black_box(sql)));
         });
+        let mut words = String::new();
+        let summary_ns = cost_ns(|| summary(black_box(sql), black_box(&mut words)));
+        let print_ns = cost_ns(|| summary(black_box(&text), black_box(&mut words)));
+        let comment_ns = cost_ns(|| {
+            black_box(comments(black_box(sql)));
+        });
         println!(
-            "{name:<24} {:>7} {ns:>10.1} {:>8.0} {hash_ns:>8.1} {id_ns:>7.0} {secret_ns:>9.1}",
+            "{name:<24} {:>7} {ns:>10.1} {:>8.0} {hash_ns:>8.1} {id_ns:>7.0} {secret_ns:>9.1} \
+             {summary_ns:>10.1} {print_ns:>8.1} {comment_ns:>10.1}",
             sql.len(),
             sql.len() as f64 / ns * 1e3
         );

@@ -7,6 +7,9 @@
 
 use std::io::Write;
 
+use waggle_wire::{Value, bulk};
+
+use crate::driver::{LoadColumn, RowForm};
 use crate::rand::Rand;
 
 /// What the values of a column are.
@@ -108,6 +111,15 @@ impl<'a> Described<'a> {
         names.join(", ")
     }
 
+    /// The columns as a session is told of them.
+    pub(crate) fn load_columns(&self) -> Vec<LoadColumn<'a>> {
+        let told = |column: &Column<'a>| LoadColumn {
+            name: column.name,
+            is_text: matches!(column.values, Values::Text { .. }),
+        };
+        self.columns.iter().map(told).collect()
+    }
+
     /// Rows made so far.
     pub(crate) fn done(&self) -> u64 {
         self.done
@@ -122,10 +134,10 @@ impl<'a> Described<'a> {
         self.put(&LITERALS, rand, out);
     }
 
-    /// Appends rows as lines with tabs until `out` is `bytes` long, all are made, or `done` is
-    /// `until`. Says how many.
-    pub(crate) fn put_lines(
+    /// Appends rows until `out` is `bytes` long, all are made, or `done` is `until`. Says how many.
+    pub(crate) fn put_rows(
         &mut self,
+        form: RowForm,
         rand: &mut Rand,
         out: &mut Vec<u8>,
         bytes: usize,
@@ -134,9 +146,29 @@ impl<'a> Described<'a> {
         let before = self.done;
         let until = until.min(self.count);
         while self.done < until && out.len() < bytes {
-            self.put(&LINE, rand, out);
+            match form {
+                RowForm::Lines => self.put(&LINE, rand, out),
+                RowForm::Parameters => self.put_parameters(rand, out),
+            }
         }
         self.done - before
+    }
+
+    fn put_parameters(&mut self, rand: &mut Rand, out: &mut Vec<u8>) {
+        for column in self.columns {
+            match column.values {
+                Values::Sequence { first } => {
+                    bulk::put(out, Value::Int(first.wrapping_add(self.done as i64)));
+                }
+                Values::Integer { low, high } => {
+                    bulk::put(out, Value::Int(rand.default_value(low, high)));
+                }
+                Values::Text { format } => {
+                    bulk::put_text(out, format.len(), |place| rand.fill(format, place));
+                }
+            }
+        }
+        self.done += 1;
     }
 
     fn put(&mut self, form: &Form, rand: &mut Rand, out: &mut Vec<u8>) {
@@ -203,14 +235,20 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_have_the_same_values() {
+    fn all_forms_have_the_same_values() {
         let mut rows = Described::new("t", &COLUMNS, 100).unwrap();
         let (mut lines, mut drawing) = (Vec::new(), rand());
-        assert_eq!(rows.put_lines(&mut drawing, &mut lines, usize::MAX, 30), 30);
-        let cut = lines.len() + 1;
-        assert_eq!(rows.put_lines(&mut drawing, &mut lines, cut, 100), 1);
         assert_eq!(
-            rows.put_lines(&mut drawing, &mut lines, usize::MAX, 999),
+            rows.put_rows(RowForm::Lines, &mut drawing, &mut lines, usize::MAX, 30),
+            30
+        );
+        let cut = lines.len() + 1;
+        assert_eq!(
+            rows.put_rows(RowForm::Lines, &mut drawing, &mut lines, cut, 100),
+            1
+        );
+        assert_eq!(
+            rows.put_rows(RowForm::Lines, &mut drawing, &mut lines, usize::MAX, 999),
             69
         );
         assert!(rows.is_complete());
@@ -226,6 +264,24 @@ mod tests {
             assert_eq!(values[0], (i + 5).to_string());
         }
         assert!(again.is_complete());
+        let mut third = Described::new("t", &COLUMNS, 100).unwrap();
+        let (mut packed, mut wanted) = (Vec::new(), Vec::new());
+        third.put_rows(
+            RowForm::Parameters,
+            &mut rand(),
+            &mut packed,
+            usize::MAX,
+            999,
+        );
+        for line in lines.lines() {
+            let values: Vec<&str> = line.split('\t').collect();
+            for number in &values[..2] {
+                bulk::put(&mut wanted, Value::Int(number.parse().unwrap()));
+            }
+            bulk::put(&mut wanted, Value::Bytes(values[2].as_bytes()));
+        }
+        assert!(third.is_complete());
+        assert_eq!(packed, wanted);
         assert_eq!(again.names(), "id, k, c");
     }
 

@@ -53,15 +53,15 @@ pub trait Session: Send {
     /// Forgets a prepared statement.
     fn close_statement(&mut self, handle: u32) -> Result<(), DriverError>;
     /// Sends rows to a table in the fastest way the server has for many of them. `fill` appends
-    /// whole rows to the buffer it gets, as lines of values with tabs between, and says how many;
-    /// appending nothing ends them. `None`, with `fill` not called, when there is no such way.
+    /// whole rows to the buffer it gets, in the form it is asked for, and says how many; appending
+    /// nothing ends them. `None`, with `fill` not called, when there is no such way.
     ///
     /// # Errors
     /// Also when the server did not store every row as it was sent.
     fn load(
         &mut self,
         table: &str,
-        columns: &str,
+        columns: &[LoadColumn<'_>],
         fill: &mut Fill<'_>,
     ) -> Result<Option<Outcome>, DriverError> {
         _ = (table, columns, fill);
@@ -86,8 +86,26 @@ pub trait Session: Send {
     fn close(self: Box<Self>);
 }
 
-/// Appends rows to a buffer and says how many.
-pub type Fill<'a> = dyn FnMut(&mut Vec<u8>) -> u64 + 'a;
+/// A column that [`Session::load`] fills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadColumn<'a> {
+    /// Its name, of letters, digits and `_`.
+    pub name: &'a str,
+    /// Its values are texts; else they are signed integers.
+    pub is_text: bool,
+}
+
+/// What rows look like on their way to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowForm {
+    /// Lines of values with tabs between, nothing escaped.
+    Lines,
+    /// Parameters of MariaDB's bulk execution, as [`waggle_wire::bulk`] writes them.
+    Parameters,
+}
+
+/// Appends rows in this form to a buffer and says how many.
+pub type Fill<'a> = dyn FnMut(RowForm, &mut Vec<u8>) -> u64 + 'a;
 
 /// Breaks the wait of one session; the session is unusable afterwards.
 pub type Interrupter = Box<dyn Fn() + Send>;

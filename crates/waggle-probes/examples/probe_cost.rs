@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use waggle_probes::statement::{Options, Program, StatementProbe};
+use waggle_probes::sched::{SchedProbe, THREADS_MAX};
+use waggle_probes::statement::{Breakdown, Options, Program, StatementProbe};
 use waggle_symbols::known;
 use waggle_symbols::layout::{Field, Source, StartClock};
 use waggle_symbols::site::Register;
@@ -26,16 +27,29 @@ extern "C" fn statement_end(_thd: *const u64) {
 fn main() {
     let build = hex("cc8a18826385d7182761a4a8f41044748267244d");
     let known = known::lookup(&BuildId::new(&build)).expect("a build of the table");
+    let pid = std::process::id();
+    let sched = SchedProbe::load(THREADS_MAX).and_then(|mut sched| {
+        sched.attach()?;
+        sched.watch(pid)?;
+        Ok(sched)
+    });
+    match &sched {
+        Ok(sched) => {
+            println!("with the breakdown of time, 150 bytes of text");
+            measure(&known, 150, Some(sched));
+        }
+        Err(error) => println!("no breakdown of time: {error}"),
+    }
     for length in [36, 150, 1000] {
         println!("{length} bytes of text");
         for count in 1..=known.len() {
-            measure(&known[..count], length);
+            measure(&known[..count], length, None);
         }
     }
 }
 
 /// Measures the capture of the first fields of the table, the last of which is new.
-fn measure(known: &[(FieldName, Location)], length: usize) {
+fn measure(known: &[(FieldName, Location)], length: usize, sched: Option<&SchedProbe>) {
     let fields = FieldName::ALL.into_iter().map(|name| {
         let place = known.iter().find(|(known, _)| *known == name);
         let found = place.map(|(_, at)| (at.clone(), Source::Table));
@@ -52,7 +66,15 @@ fn measure(known: &[(FieldName, Location)], length: usize) {
         ring_bytes: 64 << 20,
         ..Options::default()
     };
-    let mut probe = StatementProbe::load(&layout, &own_site(), &options).expect("run it as root");
+    let site = own_site();
+    let loaded = match sched {
+        Some(sched) => {
+            let breakdown = Breakdown { sched, hooks: &[] };
+            StatementProbe::load_with_times(&layout, &site, &options, &breakdown)
+        }
+        None => StatementProbe::load(&layout, &site, &options),
+    };
+    let mut probe = loaded.expect("run it as root");
     let texts = Texts::new(length);
     let thd = session(known, &texts);
     let mut events = probe.events().expect("a ring buffer");
@@ -123,8 +145,10 @@ fn session(known: &[(FieldName, Location)], texts: &Texts) -> Vec<u64> {
                 thd[slot] = b"sbtest".as_ptr() as u64;
                 thd[slot + 1] = 6;
             }
-            FieldName::User => thd[slot] = texts.context.as_ptr() as u64,
-            FieldName::ErrorNumber => thd[slot] = texts.area.as_ptr() as u64,
+            FieldName::User | FieldName::ClientHost => thd[slot] = texts.context.as_ptr() as u64,
+            FieldName::ErrorNumber | FieldName::RowsAffected | FieldName::Warnings => {
+                thd[slot] = texts.area.as_ptr() as u64
+            }
             _ => thd[slot] = 1,
         }
     }

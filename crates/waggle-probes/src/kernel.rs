@@ -54,6 +54,14 @@ pub(crate) fn take_messages() -> String {
         .unwrap_or_default()
 }
 
+/// The end of libbpf's messages, where the cause stands, each on a line of its own.
+pub(crate) fn last_messages() -> String {
+    let messages = take_messages();
+    let lines: Vec<&str> = messages.lines().filter(|l| !l.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(12)..];
+    last.iter().map(|line| format!("\n  {line}")).collect()
+}
+
 /// While held, the kernel counts runs and run time of every BPF program on the host.
 ///
 /// This costs each program some 30 ns a run, so it is never held in a measured window.

@@ -9,5 +9,8 @@
 
 pub mod capability;
 pub mod kernel;
+pub mod lock;
 pub mod ring;
+pub mod sched;
 pub mod statement;
+pub mod wait;

@@ -1,7 +1,7 @@
 //! What is a MySQL or MariaDB server here: which one, where, at what cost, and throw-away ones.
 //!
 //! * [`binary`] and [`install`]: which server programs are here, and which build each is;
-//! * [`process`]: which of them run;
+//! * [`process`]: which of them run; [`discovery`]: following them as they come and go;
 //! * [`cpu`]: what a running one costs, in CPU time and memory;
 //! * [`status`]: what it says about itself, over a [`waggle_wire::Connection`];
 //! * [`sandbox`]: servers of our own that vanish with the process that started them.
@@ -11,6 +11,7 @@
 
 pub mod binary;
 pub mod cpu;
+pub mod discovery;
 mod flavour;
 pub mod install;
 mod pidfd;

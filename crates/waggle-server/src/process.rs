@@ -92,8 +92,46 @@ pub enum NotAServer {
     },
 }
 
-/// What is known of a program file, by device and inode, while one question is answered.
-type Known = HashMap<(u64, u64), Option<ServerBinary>>;
+/// What is known of program files.
+///
+/// A file is told by more than its inode, whose number may be another file's after an upgrade.
+#[derive(Debug, Default)]
+pub(crate) struct Known(HashMap<FileId, Option<Program>>);
+
+#[derive(Debug, Clone)]
+struct Program {
+    binary: ServerBinary,
+    version_variable: Option<(u64, u64)>,
+}
+
+/// Device, inode, size, and when it was last changed, s and ns.
+type FileId = (u64, u64, u64, i64, i64);
+
+impl Known {
+    /// Programs to remember; more are looked at again.
+    const COUNT_MAX: usize = 64;
+
+    fn inspect(&mut self, exe: &Path, facts: &fs::Metadata) -> io::Result<Option<Program>> {
+        let (size, changed) = (facts.size(), (facts.ctime(), facts.ctime_nsec()));
+        let id = (facts.dev(), facts.ino(), size, changed.0, changed.1);
+        if let Some(program) = self.0.get(&id) {
+            return Ok(program.clone());
+        }
+        let program = match binary::inspect(exe) {
+            Ok(binary) => Some(Program {
+                binary,
+                version_variable: binary::version_variable(exe),
+            }),
+            Err(NotAServerBinary::Io(error)) => return Err(error),
+            Err(_) => None,
+        };
+        if self.0.len() >= Self::COUNT_MAX {
+            self.0.clear();
+        }
+        self.0.insert(id, program.clone());
+        Ok(program)
+    }
+}
 
 /// Every server that runs on this machine and may be looked at, in the order of process ids.
 ///
@@ -102,7 +140,7 @@ pub fn find_servers() -> Vec<ServerProcess> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let mut known = Known::new();
+    let mut known = Known::default();
     let mut pids: Vec<u32> = entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
@@ -143,7 +181,7 @@ pub fn from_pid(pid: u32) -> Result<ServerProcess, NotAServer> {
     if field("State:").starts_with('Z') {
         return Err(NotAServer::NoSuchProcess(pid));
     }
-    look_at(pid, &mut Known::new())
+    look_at(pid, &mut Known::default())
 }
 
 /// Program names of servers: `mysqld`, `mariadbd` and builds such as `mysqld-debug`. The wrapper
@@ -161,7 +199,7 @@ fn is_server_name(path: &Path) -> bool {
     })
 }
 
-fn is_named_like_a_server(pid: u32) -> bool {
+pub(crate) fn is_named_like_a_server(pid: u32) -> bool {
     let exe = fs::read_link(proc_path(pid, "exe")).unwrap_or_default();
     // The first argument covers a server under a loader or with a renamed program.
     let argv0 = fs::read(proc_path(pid, "cmdline")).unwrap_or_default();
@@ -169,7 +207,7 @@ fn is_named_like_a_server(pid: u32) -> bool {
     is_server_name(&exe) || is_server_name(Path::new(OsStr::from_bytes(argv0)))
 }
 
-fn look_at(pid: u32, known: &mut Known) -> Result<ServerProcess, NotAServer> {
+pub(crate) fn look_at(pid: u32, known: &mut Known) -> Result<ServerProcess, NotAServer> {
     let failed = |error: io::Error| match error.kind() {
         _ if is_gone(&error) && !proc_path(pid, "comm").exists() => NotAServer::NoSuchProcess(pid),
         // A kernel thread has no program.
@@ -190,16 +228,14 @@ fn look_at(pid: u32, known: &mut Known) -> Result<ServerProcess, NotAServer> {
     let link = fs::read_link(proc_path(pid, "exe")).map_err(failed)?;
     let facts = fs::metadata(proc_path(pid, "exe")).map_err(failed)?;
     let (exe, exe_deleted) = without_deleted_mark(link);
-    let key = (facts.dev(), facts.ino());
-    let binary = match known.get(&key) {
-        Some(binary) => binary.clone(),
-        None => match binary::inspect(&proc_path(pid, "exe")) {
-            Ok(binary) => known.entry(key).or_insert(Some(binary)).clone(),
-            Err(NotAServerBinary::Io(error)) => return Err(failed(error)),
-            Err(_) => known.entry(key).or_insert(None).clone(),
-        },
-    };
-    let Some(binary) = binary else {
+    let program = known
+        .inspect(&proc_path(pid, "exe"), &facts)
+        .map_err(failed)?;
+    let Some(Program {
+        binary,
+        version_variable,
+    }) = program
+    else {
         return Err(NotAServer::OtherProgram {
             pid,
             name: exe.display().to_string(),
@@ -213,17 +249,17 @@ fn look_at(pid: u32, known: &mut Known) -> Result<ServerProcess, NotAServer> {
         exe,
         exe_deleted,
         flavour: binary.flavour,
-        version: version_in_memory(pid, facts.ino()).or(binary.version),
+        version: version_in_memory(pid, facts.ino(), version_variable).or(binary.version),
         build_id: binary.build_id,
         root,
         foreign_mounts: mount_namespace(pid) != mount_namespace(std::process::id()),
-        exe_dev: key.0,
-        exe_inode: key.1,
+        exe_dev: facts.dev(),
+        exe_inode: facts.ino(),
     })
 }
 
 /// The kernel marks the link of a program that is no longer in its directory.
-fn without_deleted_mark(link: PathBuf) -> (PathBuf, bool) {
+pub(crate) fn without_deleted_mark(link: PathBuf) -> (PathBuf, bool) {
     let bytes = link.into_os_string().into_vec();
     match bytes.strip_suffix(b" (deleted)") {
         Some(rest) => (PathBuf::from(OsStr::from_bytes(rest)), true),
@@ -249,8 +285,8 @@ fn process_name(pid: u32) -> String {
 }
 
 /// What the running server calls itself: its exported variable `server_version`.
-fn version_in_memory(pid: u32, exe_inode: u64) -> Option<String> {
-    let (address, linked_base) = binary::version_variable(&proc_path(pid, "exe"))?;
+fn version_in_memory(pid: u32, exe_inode: u64, variable: Option<(u64, u64)>) -> Option<String> {
+    let (address, linked_base) = variable?;
     let base = mapping_base(&fs::read_to_string(proc_path(pid, "maps")).ok()?, exe_inode)?;
     let memory = File::open(proc_path(pid, "mem")).ok()?;
     let mut bytes = [0u8; 60];
@@ -284,7 +320,7 @@ fn mount_namespace(pid: u32) -> Option<PathBuf> {
     fs::read_link(proc_path(pid, "ns/mnt")).ok()
 }
 
-fn proc_path(pid: u32, leaf: &str) -> PathBuf {
+pub(crate) fn proc_path(pid: u32, leaf: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{leaf}"))
 }
 

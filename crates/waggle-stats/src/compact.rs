@@ -1,7 +1,9 @@
 //! A latency histogram small enough to keep one per statement digest.
 //!
-//! Four kilobytes each: 32 buckets to the octave from 1 us to 73 minutes, so a percentile is off
-//! by at most 1.6%. Neighbour: [`crate::latency`] is exact to three digits and fifty times larger.
+//! 32 buckets to the octave from 1 us to 73 minutes, so a percentile is off by at most 1.6%. Only
+//! the octaves between the shortest and the longest latency seen are stored: 256 bytes each, eight
+//! kilobytes at most. Neighbour: [`crate::latency`] is exact to three digits and fifty times
+//! larger.
 
 /// Buckets to the octave.
 const STEPS: u64 = 32;
@@ -12,24 +14,18 @@ const OCTAVE_FIRST: u32 = 10;
 /// Octaves covered.
 const OCTAVES: usize = 32;
 
+/// Buckets in all.
+const BUCKETS: usize = (OCTAVES + 1) * STEPS as usize;
+
 /// Counts of latencies by size.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CompactHistogram {
-    buckets: Box<[u32]>,
+    /// Counts of the buckets from `first` on, whole octaves.
+    buckets: Vec<u64>,
+    first: usize,
     count: u64,
     sum_ns: u64,
     max_ns: u64,
-}
-
-impl Default for CompactHistogram {
-    fn default() -> Self {
-        Self {
-            buckets: vec![0; (OCTAVES + 1) * STEPS as usize].into_boxed_slice(),
-            count: 0,
-            sum_ns: 0,
-            max_ns: 0,
-        }
-    }
 }
 
 /// The bucket that holds `ns`.
@@ -43,11 +39,11 @@ fn bucket(ns: u64) -> usize {
     };
     usize::try_from(index)
         .unwrap_or(usize::MAX)
-        .min((OCTAVES + 1) * STEPS as usize - 1)
+        .min(BUCKETS - 1)
 }
 
-/// The middle of bucket `index`, ns.
-fn middle_ns(index: usize) -> f64 {
+/// Where bucket `index` begins, and how wide it is, ns.
+fn span_ns(index: usize) -> (f64, f64) {
     let (octave, within) = (index / STEPS as usize, index % STEPS as usize);
     let width = if octave == 0 {
         f64::from(1u32 << (OCTAVE_FIRST - STEP_BITS))
@@ -59,22 +55,108 @@ fn middle_ns(index: usize) -> f64 {
     } else {
         width * STEPS as f64
     };
-    start + width * (within as f64 + 0.5)
+    (start + width * within as f64, width)
+}
+
+/// The middle of bucket `index`, ns.
+fn middle_ns(index: usize) -> f64 {
+    let (start, width) = span_ns(index);
+    start + width * 0.5
 }
 
 impl CompactHistogram {
     /// Counts one latency, ns.
     pub fn record(&mut self, ns: u64) {
-        let slot = &mut self.buckets[bucket(ns)];
-        *slot = slot.saturating_add(1);
+        self.add(bucket(ns), 1);
         self.count += 1;
         self.sum_ns = self.sum_ns.saturating_add(ns);
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// Counts `count` latencies of which only the sum, the longest so far and perhaps a histogram
+    /// (`bars`: highest latency of the bar, and how many) are known, ns. Those without a bar are
+    /// put where their mean is.
+    pub fn record_summed(&mut self, count: u64, sum_ns: u64, max_ns: u64, bars: &[(u64, u64)]) {
+        let mut left = count;
+        for &(highest, number) in bars {
+            let number = number.min(left);
+            self.add(bucket(highest), number);
+            left -= number;
+        }
+        if left > 0 {
+            self.add(bucket(sum_ns / count.max(1)), left);
+        }
+        self.count += count;
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
+        self.max_ns = self.max_ns.max(max_ns);
+    }
+
+    /// Adds all that `other` counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (at, count) in other.buckets.iter().enumerate() {
+            if *count > 0 {
+                self.add(other.first + at, *count);
+            }
+        }
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    #[inline]
+    fn add(&mut self, bucket: usize, count: u64) {
+        // Below `first` this wraps to beyond the end.
+        match self.buckets.get_mut(bucket.wrapping_sub(self.first)) {
+            Some(slot) => *slot = slot.saturating_add(count),
+            None => self.grow(bucket, count),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, bucket: usize, count: u64) {
+        let octave = bucket - bucket % STEPS as usize;
+        if self.buckets.is_empty() {
+            self.first = octave;
+        } else if octave < self.first {
+            let more = self.first - octave;
+            self.buckets.splice(0..0, std::iter::repeat_n(0, more));
+            self.first = octave;
+        }
+        let end = octave + STEPS as usize - self.first;
+        if self.buckets.len() < end {
+            self.buckets.reserve_exact(end - self.buckets.len());
+            self.buckets.resize(end, 0);
+        }
+        let slot = &mut self.buckets[bucket - self.first];
+        *slot = slot.saturating_add(count);
+    }
+
+    /// The buckets that hold something, shortest first: where each begins and ends (ns), and how
+    /// many latencies it holds.
+    pub fn bars(&self) -> impl Iterator<Item = (f64, f64, u64)> + '_ {
+        let held = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
+        held.map(|(at, count)| {
+            let (start, width) = span_ns(self.first + at);
+            (start, start + width, *count)
+        })
+    }
+
     /// Latencies counted.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// How many latencies are below each of `bounds_ns`, which ascend: exact for powers of two of
+    /// at least 1024, else all of the bucket that holds the bound are left out.
+    pub fn counts_below<const N: usize>(&self, bounds_ns: &[u64; N]) -> [u64; N] {
+        let (mut from, mut sum) = (0, 0);
+        bounds_ns.map(|ns| {
+            let to = bucket(ns).min(self.buckets.len()).max(from);
+            let more = self.buckets[from..to].iter().copied();
+            sum += more.sum::<u64>();
+            from = to;
+            sum
+        })
     }
 
     /// Their sum, ns.
@@ -103,9 +185,9 @@ impl CompactHistogram {
             .max(1.0) as u64;
         let mut seen = 0;
         for (index, count) in self.buckets.iter().enumerate() {
-            seen += u64::from(*count);
+            seen += *count;
             if seen >= wanted {
-                return (middle_ns(index) / 1e3).min(self.max_us());
+                return (middle_ns(self.first + index) / 1e3).min(self.max_us());
             }
         }
         self.max_us()
@@ -146,6 +228,18 @@ mod tests {
     }
 
     #[test]
+    fn counts_below_powers_of_two_are_exact() {
+        let mut histogram = CompactHistogram::default();
+        let all: Vec<u64> = (0..2000).map(|n| n * n * 977).collect();
+        all.iter().for_each(|ns| histogram.record(*ns));
+        let bounds: [u64; 30] = std::array::from_fn(|at| 1 << (10 + at));
+        let below = |bound: &u64| all.iter().filter(|ns| *ns < bound).count() as u64;
+        let expected: Vec<u64> = bounds.iter().map(below).collect();
+        assert_eq!(histogram.counts_below(&bounds).to_vec(), expected);
+        assert_eq!(CompactHistogram::default().counts_below(&bounds), [0; 30]);
+    }
+
+    #[test]
     fn quantiles_of_a_known_sample() {
         let mut histogram = CompactHistogram::default();
         assert_eq!(histogram.quantile_us(0.5), 0.0);
@@ -158,5 +252,38 @@ mod tests {
         assert!((histogram.mean_us() - 500.5).abs() < 1e-9);
         assert_eq!(histogram.max_us(), 1000.0);
         assert_eq!(histogram.sum_ns(), 500_500_000);
+    }
+
+    #[test]
+    fn only_the_octaves_in_use_are_stored_whatever_the_order() {
+        let latencies = [5_000_000, 900, 70, 1 << 45, 5_000_000, 33_000];
+        let mut one_by_one = CompactHistogram::default();
+        let mut merged = CompactHistogram::default();
+        for ns in latencies {
+            one_by_one.record(ns);
+            let mut single = CompactHistogram::default();
+            single.record(ns);
+            assert_eq!(single.buckets.len(), STEPS as usize);
+            merged.merge(&single);
+        }
+        assert_eq!(one_by_one.buckets, merged.buckets);
+        assert_eq!(one_by_one.bars().map(|bar| bar.2).sum::<u64>(), 6);
+        let mut sorted = latencies;
+        sorted.sort_unstable();
+        for (bar, ns) in one_by_one.bars().zip([70, 900, 33_000, 5_000_000]) {
+            assert!(bar.0 <= ns as f64 && (ns as f64) < bar.1, "{bar:?} {ns}");
+        }
+    }
+
+    #[test]
+    fn sums_without_single_latencies_keep_count_and_sum() {
+        let mut histogram = CompactHistogram::default();
+        histogram.record_summed(10, 10_000_000, 4_000_000, &[(900_000, 4), (1_100_000, 5)]);
+        assert_eq!((histogram.count(), histogram.sum_ns()), (10, 10_000_000));
+        assert_eq!(histogram.max_us(), 4000.0);
+        assert_eq!(histogram.bars().map(|bar| bar.2).sum::<u64>(), 10);
+        // More in the bars than there were: the count is what stands.
+        histogram.record_summed(1, 1000, 1000, &[(900, 7)]);
+        assert_eq!(histogram.bars().map(|bar| bar.2).sum::<u64>(), 11);
     }
 }

@@ -164,6 +164,11 @@ impl Binary {
         &self.path
     }
 
+    /// The opened file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// The GNU build id, if the file carries one.
     pub fn build_id(&self) -> Option<&BuildId> {
         self.build_id.as_ref()
@@ -184,6 +189,11 @@ impl Binary {
     pub fn function_by_prefix(&self, prefix: &str) -> Option<Function> {
         let found = self.symbols.iter().filter(|s| s.name.starts_with(prefix));
         self.load(found.min_by_key(|s| s.name.len())?)
+    }
+
+    /// Every function that was kept, as far as its code can be read.
+    pub fn functions(&self) -> impl Iterator<Item = Function> {
+        self.symbols.iter().filter_map(|symbol| self.load(symbol))
     }
 
     fn load(&self, symbol: &Symbol) -> Option<Function> {

@@ -27,11 +27,49 @@ pub enum FieldName {
     ErrorNumber,
     /// The protocol command (`COM_QUERY`, ...) being carried out.
     Command,
+    /// The server's own lock time, microseconds: see [`StatementLayout::lock_time`].
+    LockTime,
+    /// Rows changed, as the client was told; 0 for a statement that failed or gave a result set.
+    RowsAffected,
+    /// Warnings, as the client was told; 0 for a statement that failed.
+    Warnings,
+    /// The protocol's status flags: [`server_status`].
+    ServerStatus,
+    /// What kind of thread this is, a number that [`StatementLayout::thread_kind`] reads.
+    SystemThread,
+    /// Pointer to the running stored routine's context; null outside of one.
+    Routine,
+    /// The client's host name, or its address where it has none: a string like [`Self::User`].
+    ClientHost,
+    /// Temporary tables made by the session so far. This and the following five count up over
+    /// the session; a lower value than before means that the session's status was reset
+    /// (`FLUSH STATUS`, `COM_CHANGE_USER`, or `SHOW STATUS`, which undoes what it counted).
+    TmpTables,
+    /// Of [`Self::TmpTables`], those on disk.
+    TmpDiskTables,
+    /// Joins that read their first table from end to end.
+    SelectScan,
+    /// Joins that read a further table from end to end.
+    SelectFullJoin,
+    /// Bytes received from the client.
+    BytesReceived,
+    /// Bytes sent to the client.
+    BytesSent,
+}
+
+/// Flags of [`FieldName::ServerStatus`], the same on both servers: they are the protocol's.
+pub mod server_status {
+    /// The connection is in a transaction.
+    pub const IN_TRANSACTION: u32 = 1;
+    /// No good index was used (`SERVER_QUERY_NO_GOOD_INDEX_USED`).
+    pub const NO_GOOD_INDEX_USED: u32 = 16;
+    /// No index was used (`SERVER_QUERY_NO_INDEX_USED`).
+    pub const NO_INDEX_USED: u32 = 32;
 }
 
 impl FieldName {
     /// Every field, in the order they are reported.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 22] = [
         Self::Query,
         Self::Database,
         Self::User,
@@ -41,6 +79,19 @@ impl FieldName {
         Self::RowsExamined,
         Self::ErrorNumber,
         Self::Command,
+        Self::LockTime,
+        Self::RowsAffected,
+        Self::Warnings,
+        Self::ServerStatus,
+        Self::SystemThread,
+        Self::Routine,
+        Self::ClientHost,
+        Self::TmpTables,
+        Self::TmpDiskTables,
+        Self::SelectScan,
+        Self::SelectFullJoin,
+        Self::BytesReceived,
+        Self::BytesSent,
     ];
 
     /// The name used in reports and `--json`.
@@ -55,6 +106,19 @@ impl FieldName {
             Self::RowsExamined => "rows_examined",
             Self::ErrorNumber => "error_number",
             Self::Command => "command",
+            Self::LockTime => "lock_time",
+            Self::RowsAffected => "rows_affected",
+            Self::Warnings => "warnings",
+            Self::ServerStatus => "server_status",
+            Self::SystemThread => "system_thread",
+            Self::Routine => "routine",
+            Self::ClientHost => "client_host",
+            Self::TmpTables => "tmp_tables",
+            Self::TmpDiskTables => "tmp_disk_tables",
+            Self::SelectScan => "select_scan",
+            Self::SelectFullJoin => "select_full_join",
+            Self::BytesReceived => "bytes_received",
+            Self::BytesSent => "bytes_sent",
         }
     }
 }
@@ -146,6 +210,32 @@ pub enum StartClock {
     Monotonic,
 }
 
+/// What [`FieldName::LockTime`] holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LockTime {
+    /// Waited so far, microseconds: for table locks and, by the engine's report, for rows
+    /// (MySQL).
+    Duration(Location),
+    /// When the last lock was had, microseconds on the clock of [`FieldName::StartTime`], plus
+    /// the engine's waits since; the lock time is its distance from the start, all that came
+    /// before the locks (parsing, opening tables) included (MariaDB). A wait for a row hardly
+    /// shows: its InnoDB reports milliseconds to a function that adds microseconds.
+    Moment(Location),
+}
+
+/// Who had the statement carried out, as far as the kind of thread tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadKind {
+    /// A client's connection.
+    Client,
+    /// A thread that receives or applies a replication stream.
+    Replication,
+    /// The event scheduler or one of its workers.
+    Event,
+    /// Another thread of the server's own.
+    Other,
+}
+
 /// All fields of one server build.
 #[derive(Debug, Clone)]
 pub struct StatementLayout {
@@ -199,6 +289,30 @@ impl StatementLayout {
             .find(|field| field.name == name)
             .and_then(|field| field.found.as_ref().ok())
             .map(|(location, _)| location)
+    }
+
+    /// Where the lock time is, and what stands there.
+    pub fn lock_time(&self) -> Option<LockTime> {
+        let location = self.location(FieldName::LockTime)?.clone();
+        Some(match self.start_clock {
+            StartClock::Realtime => LockTime::Duration(location),
+            StartClock::Monotonic => LockTime::Moment(location),
+        })
+    }
+
+    /// Reads a value of [`FieldName::SystemThread`].
+    pub fn thread_kind(&self, system_thread: u32) -> ThreadKind {
+        // (receiver, applier, applier's worker), one bit each; the last is MySQL's alone.
+        let replication = match self.start_clock {
+            StartClock::Realtime => 1 | 2 | 64,
+            StartClock::Monotonic => 2 | 4,
+        };
+        match system_thread {
+            0 => ThreadKind::Client,
+            8 | 16 => ThreadKind::Event,
+            bits if bits & replication != 0 => ThreadKind::Replication,
+            _ => ThreadKind::Other,
+        }
     }
 
     /// The fields that are not known, with the reason.

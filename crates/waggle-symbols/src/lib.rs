@@ -8,13 +8,20 @@
 //! an exported function, and its bytes are handed out with it, so that the attacher can compare
 //! them with what is mapped.
 
+pub mod callers;
 pub mod elf;
+pub mod hook;
 pub mod known;
 pub mod layout;
+pub mod lock;
 pub mod recipe;
 pub mod site;
 pub mod trace;
 
 pub use elf::{Binary, BuildId, ElfError, Function};
-pub use layout::{Field, FieldName, Location, Source, StatementLayout};
+pub use hook::{Hook, HookError, HookSite};
+pub use layout::{
+    Field, FieldName, Location, LockTime, Source, StatementLayout, ThreadKind, server_status,
+};
+pub use lock::{LockHook, LockLayout, LockSite, SearchLayout};
 pub use site::{Register, Site, SiteError, TrapCost};

@@ -112,18 +112,62 @@ impl Site {
     /// # Errors
     /// The code cannot be decoded, or no instruction qualifies.
     pub fn find(function: &Function, argument: u8) -> Result<Self, SiteError> {
-        let candidates = candidates(function, argument)?;
-        let emulated = candidates
-            .iter()
-            .find(|site| site.trap == TrapCost::Emulated);
-        emulated
-            .or(candidates.first())
-            .cloned()
-            .ok_or_else(|| SiteError::NoSite {
-                function: function.name.clone(),
-                argument,
-            })
+        cheapest(candidates(function, argument)?).ok_or_else(|| SiteError::NoSite {
+            function: function.name.clone(),
+            argument,
+        })
     }
+
+    /// The cheapest site in `function` where each of `arguments` is in a register, and these
+    /// registers in the same order. With no argument wanted, any straight-line instruction does.
+    ///
+    /// # Errors
+    /// The code cannot be decoded, or no instruction qualifies.
+    pub fn find_holding(
+        function: &Function,
+        arguments: &[u8],
+    ) -> Result<(Self, Vec<Register>), SiteError> {
+        let first = arguments.first().copied().unwrap_or(0);
+        let mut qualified = candidates(function, first)?;
+        let others = arguments.get(1..).unwrap_or_default();
+        let others = others
+            .iter()
+            .map(|argument| candidates(function, *argument))
+            .collect::<Result<Vec<_>, _>>()?;
+        let register_at = |sites: &[Self], offset: u64| {
+            let mut sites = sites.iter();
+            sites
+                .find(|site| site.function_offset == offset)
+                .map(|s| s.register)
+        };
+        qualified.retain(|site| {
+            others
+                .iter()
+                .all(|other| register_at(other, site.function_offset).is_some())
+        });
+        let site = cheapest(qualified).ok_or_else(|| SiteError::NoSite {
+            function: function.name.clone(),
+            argument: first,
+        })?;
+        let mut registers = Vec::new();
+        if !arguments.is_empty() {
+            registers.push(site.register);
+        }
+        registers.extend(
+            others
+                .iter()
+                .filter_map(|other| register_at(other, site.function_offset)),
+        );
+        Ok((site, registers))
+    }
+}
+
+/// The first emulated one, else the first.
+fn cheapest(candidates: Vec<Site>) -> Option<Site> {
+    let emulated = candidates
+        .iter()
+        .position(|site| site.trap == TrapCost::Emulated);
+    candidates.into_iter().nth(emulated.unwrap_or(0))
 }
 
 /// Every straight-line instruction that qualifies, in order of address.

@@ -168,6 +168,55 @@ pub fn trace(function: &Function) -> Trace {
     result
 }
 
+/// A memory operand whose base is any register but the stack's.
+#[derive(Debug, Clone, Copy)]
+pub struct Operand {
+    /// Bytes from the base.
+    pub displacement: i64,
+    /// Bytes accessed.
+    pub size: u8,
+    /// The instruction is a plain `add`.
+    pub is_add: bool,
+    /// The instruction is a plain `mov`.
+    pub is_move: bool,
+    /// The operand is the instruction's target.
+    pub writes: bool,
+    /// The immediate operand, if there is one.
+    pub immediate: Option<u64>,
+}
+
+/// Every operand `displacement(register)` of `function`, in order of address, whatever the
+/// register holds: for functions that take their object from the thread, not from an argument.
+pub fn operands(function: &Function) -> impl Iterator<Item = Operand> {
+    let options = DecoderOptions::NONE;
+    let mut decoder = Decoder::with_ip(64, &function.code, function.address, options);
+    let stack = [Register::RSP, Register::RBP, Register::RIP, Register::None];
+    std::iter::from_fn(move || decoder.can_decode().then(|| decoder.decode()))
+        .take_while(|instruction| !instruction.is_invalid())
+        .filter(move |i| {
+            let memory = (0..i.op_count()).any(|op| i.op_kind(op) == OpKind::Memory);
+            memory
+                && i.memory_index() == Register::None
+                && !stack.contains(&i.memory_base())
+                && !matches!(i.segment_prefix(), Register::FS | Register::GS)
+        })
+        .map(|i| {
+            #[expect(
+                clippy::cast_possible_wrap,
+                reason = "a displacement is signed by definition"
+            )]
+            let displacement = i.memory_displacement64() as i64;
+            Operand {
+                displacement,
+                size: u8::try_from(i.memory_size().size()).unwrap_or(u8::MAX),
+                is_add: i.mnemonic() == Mnemonic::Add,
+                is_move: i.mnemonic() == Mnemonic::Mov,
+                writes: i.op0_kind() == OpKind::Memory,
+                immediate: immediate(&i),
+            }
+        })
+}
+
 /// For each of the first `limit` instructions on the straight line from the start: a register that
 /// holds argument `argument` unchanged when that instruction is about to run.
 pub(crate) fn holders(
@@ -226,6 +275,25 @@ fn address(instruction: &Instruction, state: &State) -> Option<Expression> {
     Some(base)
 }
 
+/// The last operand, if it is an immediate one.
+fn immediate(instruction: &Instruction) -> Option<u64> {
+    let last = instruction.op_count().saturating_sub(1);
+    let is_immediate = |kind| {
+        matches!(
+            kind,
+            OpKind::Immediate8
+                | OpKind::Immediate16
+                | OpKind::Immediate32
+                | OpKind::Immediate8to16
+                | OpKind::Immediate8to32
+                | OpKind::Immediate8to64
+                | OpKind::Immediate32to64
+        )
+    };
+    (instruction.op_count() > 1 && is_immediate(instruction.op_kind(last)))
+        .then(|| instruction.immediate(last))
+}
+
 fn record(
     instruction: &Instruction,
     state: &State,
@@ -251,21 +319,7 @@ fn record(
             OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
         );
     }
-    let last = instruction.op_count().saturating_sub(1);
-    let is_immediate = |kind| {
-        matches!(
-            kind,
-            OpKind::Immediate8
-                | OpKind::Immediate16
-                | OpKind::Immediate32
-                | OpKind::Immediate8to16
-                | OpKind::Immediate8to32
-                | OpKind::Immediate8to64
-                | OpKind::Immediate32to64
-        )
-    };
-    let immediate = (instruction.op_count() > 1 && is_immediate(instruction.op_kind(last)))
-        .then(|| instruction.immediate(last));
+    let immediate = immediate(instruction);
     let stored = (writes && instruction.mnemonic() == Mnemonic::Mov)
         .then(|| state.get(instruction.op1_register()).cloned())
         .flatten();

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use waggle_symbols::{Binary, FieldName, Site, StatementLayout, TrapCost, recipe};
+use waggle_symbols::{
+    Binary, FieldName, Hook, HookError, Site, StatementLayout, TrapCost, hook, recipe,
+};
 
 /// The stock server binaries that can be found here: MariaDB as installed, MySQL as fetched.
 fn builds() -> Vec<PathBuf> {
@@ -48,5 +50,55 @@ fn stock_builds_decode_completely_and_agree_with_the_table() {
         let site = Site::find(&function, 0).unwrap();
         assert_eq!(site.trap, TrapCost::Emulated, "{site:?}");
         assert_eq!(site.register.to_string(), "rdi", "{site:?}");
+    }
+}
+
+#[test]
+fn hooks_are_found_with_their_arguments() {
+    for path in builds() {
+        let binary = Binary::open(&path, recipe::wanted).unwrap();
+        let is_mariadb = binary.function("thd_query_string").is_some();
+        for hook in Hook::ALL {
+            let only_mysql = matches!(
+                hook,
+                Hook::RedoWrite
+                    | Hook::BinlogCommit
+                    | Hook::BinlogFlush
+                    | Hook::BinlogSync
+                    | Hook::LockReport
+                    | Hook::RowLockReport
+                    | Hook::Deadlock
+                    | Hook::RoutineStatementEnd
+            );
+            let only_mariadb = matches!(
+                hook,
+                Hook::BinlogQueue | Hook::BinlogLead | Hook::ReplicationDeadlockCheck
+            );
+            let expected = !(only_mysql && is_mariadb || only_mariadb && !is_mariadb);
+            match hook.find(&binary) {
+                Ok(found) => {
+                    assert!(expected, "{hook} of {path:?}");
+                    assert_eq!(found.site.trap, TrapCost::Emulated, "{found:?}");
+                    let names: Vec<_> = found.arguments.iter().map(|r| r.to_string()).collect();
+                    let by_convention = hook.arguments().iter().map(|a| match a {
+                        0 => "rdi",
+                        1 => "rsi",
+                        _ => unreachable!("no hook names a third argument"),
+                    });
+                    assert_eq!(names, by_convention.collect::<Vec<_>>(), "{found:?}");
+                }
+                Err(why) => {
+                    assert!(!expected, "{hook} of {path:?}: {why}");
+                    assert_eq!(why, HookError::NotExported { hook });
+                }
+            }
+        }
+        let offset = hook::owner_offset(&binary);
+        if is_mariadb {
+            // The name of the thunk carries the offset too.
+            assert!(offset.is_some_and(|o| o > 0), "{path:?}: {offset:?}");
+        } else {
+            assert_eq!(offset, Some(0), "{path:?}");
+        }
     }
 }

@@ -6,6 +6,8 @@
 //! is unpacked into the reader's buffer piece by piece; a frame whose data is not what its header
 //! says is an error.
 
+mod unpacker;
+
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -16,6 +18,8 @@ use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 use crate::Error;
 use crate::packet::Transport;
+
+pub use unpacker::{Engines, Unpacker};
 
 const HEADER_BYTES: usize = 7;
 /// Shorter data is sent as it is: packing it costs more than it saves. MySQL's own bound.

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::bulk::COM_STMT_BULK_EXECUTE;
 use crate::cursor::Cursor;
 use crate::execution::Execution;
 use crate::handshake::{DEPRECATE_EOF, LONG_PASSWORD};
@@ -15,7 +16,7 @@ use crate::packet::Channel;
 use crate::result::{Kept, Rows, Terms};
 use crate::rows::{Column, Encoding, Row};
 use crate::stream::Stream;
-use crate::{Begin, Dsn, Error, Interrupter, TextResults, Value, login, reply, result};
+use crate::{Begin, BulkRows, Dsn, Error, Interrupter, TextResults, Value, login, reply, result};
 
 /// How long connecting may take in all, from the socket to the end of the login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -287,6 +288,32 @@ impl Connection {
         let mut kept = Kept::new(Encoding::Binary);
         self.run_prepared(statement, params, Rows::First(&mut kept))?;
         Ok(kept.rows)
+    }
+
+    /// Whether the server takes [`Connection::execute_bulk`].
+    pub fn takes_bulk(&self) -> bool {
+        self.terms.may_omit_columns
+    }
+
+    /// Executes the statement of `rows` once for each row; none is an error of the caller's. The
+    /// packet must not be longer than the server's `max_allowed_packet`.
+    ///
+    /// # Errors
+    /// Any [`Error`]; [`Error::Unsupported`] when the server does not take it. Rows before the one
+    /// that failed are stored, unless a transaction is rolled back.
+    pub fn execute_bulk(&mut self, rows: &BulkRows) -> Result<Summary, Error> {
+        if !self.takes_bulk() {
+            let what = format!("server {} without bulk execution", self.version);
+            return Err(Error::Unsupported(what));
+        }
+        self.command(COM_STMT_BULK_EXECUTE, rows.body(), |connection| {
+            result::read(
+                &mut connection.channel,
+                &mut connection.terms,
+                None,
+                Rows::Skip,
+            )
+        })
     }
 
     fn run_prepared(

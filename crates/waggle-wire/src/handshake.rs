@@ -41,6 +41,10 @@ const WANTED: u32 = NEEDED
 /// MariaDB's, in the second half of its capabilities: columns of prepared statements are described
 /// once, not with every execution.
 const MARIADB_CACHE_METADATA: u32 = 1 << 4;
+/// One packet for many executions of a prepared statement; older than the one above.
+const MARIADB_BULK_OPERATIONS: u32 = 1 << 2;
+/// Both or none are used: every server since 10.6 has both.
+const MARIADB_EXTENDED: u32 = MARIADB_CACHE_METADATA | MARIADB_BULK_OPERATIONS;
 /// Longest command that the server may expect, as MySQL's own client announces it.
 const PACKET_BYTES_MAX: u32 = 1 << 30;
 /// utf8mb4_general_ci: the one utf8mb4 collation that every MySQL and MariaDB knows.
@@ -124,7 +128,8 @@ impl Greeting {
     }
 
     /// The capabilities that both sides use; whether TLS is one of them is decided before. Without
-    /// LONG_PASSWORD in them, MariaDB may leave out the columns of prepared statements.
+    /// LONG_PASSWORD in them, MariaDB may leave out the columns of prepared statements and takes
+    /// bulk executions.
     ///
     /// # Errors
     /// [`Error::Unsupported`] when the server lacks what the user asked for.
@@ -142,7 +147,7 @@ impl Greeting {
             asked |= SSL;
         }
         let agreed = WANTED & self.capabilities | asked;
-        if agreed & DEPRECATE_EOF != 0 && self.extended & MARIADB_CACHE_METADATA != 0 {
+        if agreed & DEPRECATE_EOF != 0 && self.extended & MARIADB_EXTENDED == MARIADB_EXTENDED {
             return Ok(agreed & !LONG_PASSWORD);
         }
         // Set whatever the server says: MariaDB leaves it out by design.
@@ -184,7 +189,7 @@ pub(crate) fn put_beginning(out: &mut Vec<u8>, agreed: u32) {
     out.push(UTF8MB4_GENERAL_CI);
     out.extend_from_slice(&[0; 19]);
     let extended = match agreed & LONG_PASSWORD {
-        0 => MARIADB_CACHE_METADATA,
+        0 => MARIADB_EXTENDED,
         _ => 0,
     };
     out.extend_from_slice(&extended.to_le_bytes());

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+pub mod bulk;
 mod compress;
 mod connection;
 mod cursor;
@@ -29,6 +30,7 @@ pub mod fuzzing;
 mod handshake;
 mod interrupter;
 mod login;
+pub mod onlooker;
 mod packet;
 mod reply;
 mod result;
@@ -39,6 +41,7 @@ mod text_results;
 mod tls;
 mod value;
 
+pub use bulk::BulkRows;
 pub use compress::{Compression, CompressionError};
 pub use connection::{Connection, Statement, Summary};
 pub use dsn::{Dsn, DsnError, Endpoint, Secret};

@@ -22,30 +22,41 @@ const COLUMNS_MAX: u64 = u16::MAX as u64;
 
 /// What an OK packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Done {
-    pub(crate) affected: u64,
-    pub(crate) last_insert_id: u64,
-    pub(crate) status: u16,
-    pub(crate) warnings: u16,
+pub struct Done {
+    /// Rows changed.
+    pub affected: u64,
+    /// First value that an automatic key got; 0 for none.
+    pub last_insert_id: u64,
+    /// Status flags of the server.
+    pub status: u16,
+    /// Warnings raised.
+    pub warnings: u16,
 }
 
 impl Done {
-    pub(crate) fn more_results(&self) -> bool {
+    /// Another result follows.
+    pub fn more_results(&self) -> bool {
         self.status & STATUS_MORE_RESULTS != 0
     }
 
-    pub(crate) fn in_transaction(&self) -> bool {
+    /// A transaction is open.
+    pub fn in_transaction(&self) -> bool {
         self.status & STATUS_IN_TRANSACTION != 0
     }
 }
 
 /// The first packet of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// The statement has no rows.
     Done(Done),
     /// A result set with this many columns follows, with or without their definitions.
-    Columns { count: u16, are_defined: bool },
+    Columns {
+        /// How many columns.
+        count: u16,
+        /// Their definitions follow.
+        are_defined: bool,
+    },
     /// The server wants a file of this machine.
     LocalFile,
 }

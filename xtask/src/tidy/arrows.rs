@@ -10,8 +10,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "waggle",
         &[
-            "load", "probes", "report", "server", "symbols", "stats", "wire", "digest",
+            "agent", "export", "load", "probes", "report", "server", "symbols", "stats", "wire",
+            "digest",
         ],
+    ),
+    ("export", &["agent", "stats"]),
+    (
+        "agent",
+        &["probes", "server", "symbols", "stats", "wire", "digest"],
     ),
     ("load", &["stats", "wire", "digest"]),
     ("probes", &["server", "symbols", "stats", "digest"]),
@@ -25,7 +31,11 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Arrows for tests alone: a throw-away server is a test's way to a real one.
-const TEST_ARROWS: &[(&str, &[&str])] = &[("load", &["server"]), ("probes", &["wire"])];
+const TEST_ARROWS: &[(&str, &[&str])] = &[
+    ("load", &["server"]),
+    ("probes", &["wire"]),
+    ("symbols", &["server", "wire"]),
+];
 
 const MARK: &str = "<!-- arrows: checked against xtask/src/tidy/arrows.rs -->";
 

@@ -8,6 +8,7 @@ const TOP_LEVEL: &[&str] = &[
     ".cargo",
     ".ci",
     "bench",
+    "contrib",
     "crates",
     "docs",
     "scripts",
@@ -36,6 +37,7 @@ const HOSTS: &[&str] = &[
     "rust-lang.org",
     "rustup.rs",
     "semver.org",
+    "opentelemetry.io",
     "w3.org",
     "wikipedia.org",
 ];

@@ -2,7 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use waggle_digest::{CUT_MARK, Cut, Fingerprinter, carries_secret, digest_id, hash64};
+use waggle_digest::{
+    CUT_MARK, Cut, Fingerprinter, SUMMARY_CHARS_MAX, carries_secret, comments, digest_id, hash64,
+    summary,
+};
 
 fuzz_target!(|sql: &[u8]| {
     let mut fingerprinter = Fingerprinter::new();
@@ -13,5 +16,9 @@ fuzz_target!(|sql: &[u8]| {
     );
     let text = fingerprinter.fingerprint(sql);
     assert!(text.len() <= sql.len() * 2 + 4);
+    let mut words = String::new();
+    summary(sql, &mut words);
+    assert!(words.chars().count() <= SUMMARY_CHARS_MAX);
+    std::hint::black_box(comments(sql));
     std::hint::black_box((hash64(text), digest_id(text), carries_secret(sql)));
 });

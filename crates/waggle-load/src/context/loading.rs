@@ -45,7 +45,7 @@ impl Context {
 
     /// One streamed statement; false when the session has none.
     fn stream(&mut self, connection: u32, rows: &mut Described<'_>) -> Result<bool, Status> {
-        let (table, names, before) = (rows.table(), rows.names(), rows.done());
+        let (table, columns, before) = (rows.table(), rows.load_columns(), rows.done());
         let until = before + ROWS_A_STATEMENT;
         let Context {
             slots,
@@ -53,13 +53,13 @@ impl Context {
             shared,
             ..
         } = self;
-        let mut fill = |out: &mut Vec<u8>| match shared.is_over() {
+        let mut fill = |form, out: &mut Vec<u8>| match shared.is_over() {
             true => 0,
-            false => rows.put_lines(rand, out, STREAM_BYTES, until),
+            false => rows.put_rows(form, rand, out, STREAM_BYTES, until),
         };
         let loaded = match slots.get_mut(connection as usize) {
             _ if shared.is_over() => Err(stopped()),
-            Some(Some(slot)) => slot.session.load(table, &names, &mut fill),
+            Some(Some(slot)) => slot.session.load(table, &columns, &mut fill),
             _ => Err(closed()),
         };
         let statement = || format!("loading {table}");

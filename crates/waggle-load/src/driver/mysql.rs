@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use waggle_wire::{Connection, Dsn, Endpoint, Error, Io, Statement, Summary};
+use waggle_wire::{BulkRows, Connection, Dsn, Endpoint, Error, Io, Statement, Summary};
 
 use super::inline::Inline;
 use super::{
-    Driver, DriverError, ER_LOCK_DEADLOCK, Fill, Interrupter, Outcome, Prepared, Session,
-    TextResults, Value,
+    Driver, DriverError, ER_LOCK_DEADLOCK, Fill, Interrupter, LoadColumn, Outcome, Prepared,
+    RowForm, Session, TextResults, Value,
 };
 use crate::fiber::{self, FiberSocket};
 
@@ -191,22 +191,28 @@ impl Session for MySqlSession {
         }
     }
 
-    /// By LOAD DATA LOCAL, where the server's `local_infile` allows it; nothing is set here.
+    /// By bulk execution where there is one (MariaDB), else by LOAD DATA LOCAL where the server's
+    /// `local_infile` allows it; nothing is set here.
     fn load(
         &mut self,
         table: &str,
-        columns: &str,
+        columns: &[LoadColumn<'_>],
         fill: &mut Fill<'_>,
     ) -> Result<Option<Outcome>, DriverError> {
+        if self.connection.takes_bulk() {
+            return self.load_in_bulk(table, columns, fill).map(Some);
+        }
         if !self.takes_local_files()? {
             return Ok(None);
         }
         // Nothing is escaped, whatever the SQL mode: the rows hold no tab or newline.
+        let names = names(columns);
         let sql = format!(
             "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {table} CHARACTER SET utf8mb4 \
-             FIELDS ESCAPED BY '' ({columns})"
+             FIELDS ESCAPED BY '' ({names})"
         );
-        match self.connection.load_local(sql.as_bytes(), fill) {
+        let mut lines = |out: &mut Vec<u8>| fill(RowForm::Lines, out);
+        match self.connection.load_local(sql.as_bytes(), &mut lines) {
             Ok(summary) => Ok(Some(summary.into())),
             // It says so before it asks for the first row.
             Err(error) if is_local_infile_refusal(&error) => {
@@ -241,6 +247,72 @@ impl Session for MySqlSession {
 }
 
 impl MySqlSession {
+    /// All rows in one transaction, or in the one that is open.
+    fn load_in_bulk(
+        &mut self,
+        table: &str,
+        columns: &[LoadColumn<'_>],
+        fill: &mut Fill<'_>,
+    ) -> Result<Outcome, DriverError> {
+        let (names, marks) = (names(columns), vec!["?"; columns.len()].join(", "));
+        let sql = format!("INSERT INTO {table} ({names}) VALUES ({marks})");
+        let statement = self.connection.prepare(sql.as_bytes())?;
+        let is_own = !self.connection.in_transaction();
+        if is_own {
+            self.connection.query(b"BEGIN")?;
+        }
+        let sent = self.send_in_bulk(&statement, columns, fill);
+        if is_own && self.connection.is_usable() {
+            let end: &[u8] = match sent {
+                Ok(_) => b"COMMIT",
+                Err(_) => b"ROLLBACK",
+            };
+            let ended = self.connection.query(end);
+            if sent.is_ok() {
+                ended?;
+            }
+        }
+        if self.connection.is_usable() {
+            self.connection.close_statement(statement)?;
+        }
+        sent
+    }
+
+    fn send_in_bulk(
+        &mut self,
+        statement: &Statement,
+        columns: &[LoadColumn<'_>],
+        fill: &mut Fill<'_>,
+    ) -> Result<Outcome, DriverError> {
+        let like: Vec<Value<'_>> = columns
+            .iter()
+            .map(|column| match column.is_text {
+                true => Value::Bytes(b""),
+                false => Value::Int(0),
+            })
+            .collect();
+        let mut rows = BulkRows::new(statement, &like);
+        let mut sum = Outcome::default();
+        loop {
+            rows.clear();
+            let sent = fill(RowForm::Parameters, rows.buffer());
+            if sent == 0 {
+                return Ok(sum);
+            }
+            let summary = self.connection.execute_bulk(&rows)?;
+            if (summary.affected, summary.warnings) != (sent, 0) {
+                let warning = self.first_warning();
+                let (stored, warnings) = (summary.affected, summary.warnings);
+                return Err(DriverError::Refused(format!(
+                    "bulk execution: {sent} rows were sent, the server stored {stored} and gave \
+                     {warnings} warnings{warning}"
+                )));
+            }
+            sum.affected += summary.affected;
+            sum.last_insert_id = summary.last_insert_id;
+        }
+    }
+
     fn takes_local_files(&mut self) -> Result<bool, DriverError> {
         if let Some(known) = self.local_infile {
             return Ok(known);
@@ -266,6 +338,12 @@ impl MySqlSession {
             format!("; the first: {}", String::from_utf8_lossy(&message))
         })
     }
+}
+
+/// The names of the columns as a statement lists them.
+fn names(columns: &[LoadColumn<'_>]) -> String {
+    let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+    names.join(", ")
 }
 
 fn is_local_infile_refusal(error: &Error) -> bool {

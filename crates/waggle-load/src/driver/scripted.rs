@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::{
-    Driver, DriverError, Fill, Interrupter, Outcome, Prepared, Session, TextResults, Value,
+    Driver, DriverError, Fill, Interrupter, LoadColumn, Outcome, Prepared, RowForm, Session,
+    TextResults, Value,
 };
 
 /// One statement as the server sees it.
@@ -175,17 +176,18 @@ impl Session for ScriptedSession {
     fn load(
         &mut self,
         table: &str,
-        columns: &str,
+        columns: &[LoadColumn<'_>],
         fill: &mut Fill<'_>,
     ) -> Result<Option<Outcome>, DriverError> {
         if !self.server.streams.load(Ordering::SeqCst) {
             return Ok(None);
         }
-        self.ask(format!("LOAD {table} ({columns})"), None)?;
+        let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        self.ask(format!("LOAD {table} ({})", names.join(", ")), None)?;
         let mut outcome = Outcome::default();
         loop {
             let mut packet = Vec::new();
-            let rows = fill(&mut packet);
+            let rows = fill(RowForm::Lines, &mut packet);
             assert_eq!(
                 packet.iter().filter(|byte| **byte == b'\n').count() as u64,
                 rows

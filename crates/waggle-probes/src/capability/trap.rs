@@ -82,6 +82,22 @@ fn layout() -> StatementLayout {
         FieldName::RowsExamined => Location::direct(0x22a8, 8),
         FieldName::ErrorNumber => Location::behind(0x33a0, 0x29c, 4),
         FieldName::Command => Location::direct(0x19b4, 4),
+        FieldName::LockTime => Location::direct(0x19f8, 8),
+        FieldName::RowsAffected => Location::behind(0x33a0, 0x2a0, 8),
+        FieldName::Warnings => Location::behind(0x33a0, 0x2b0, 4),
+        FieldName::ServerStatus => Location::direct(0x25d8, 4),
+        FieldName::SystemThread => Location::direct(0x25e0, 4),
+        FieldName::Routine => Location::direct(0x2670, 8),
+        FieldName::ClientHost => Location {
+            length_follows: true,
+            ..Location::behind(0x1800, 0x60, 8)
+        },
+        FieldName::TmpTables => Location::direct(0xb00, 8),
+        FieldName::TmpDiskTables => Location::direct(0xaf8, 8),
+        FieldName::SelectScan => Location::direct(0xc00, 8),
+        FieldName::SelectFullJoin => Location::direct(0xbe0, 8),
+        FieldName::BytesReceived => Location::direct(0xc68, 8),
+        FieldName::BytesSent => Location::direct(0xc70, 8),
     };
     let field = |name| Field {
         name,

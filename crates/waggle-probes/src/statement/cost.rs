@@ -30,7 +30,12 @@ pub fn trap_ns(probe: &mut StatementProbe) -> Result<f64, ProbeError> {
     let site = own_site()?;
     let pid = std::process::id().cast_signed();
     let bare = least_ns_per_call();
-    let link = probe.link_at(pid, Path::new("/proc/self/exe"), Program::Empty, &site)?;
+    let link = probe.link_at(
+        pid,
+        Path::new("/proc/self/exe"),
+        Program::Empty.name(),
+        &site,
+    )?;
     let probed = least_ns_per_call();
     drop(link);
     Ok((probed - bare).max(0.0))

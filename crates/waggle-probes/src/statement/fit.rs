@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use waggle_symbols::hook::{Hook, HookError, HookSite};
 use waggle_symbols::{Binary, BuildId, ElfError, Site, StatementLayout, recipe};
 
 /// Mangled beginning of the function every statement passes at its end.
@@ -18,7 +19,22 @@ pub struct Fit {
     pub site: Result<Site, String>,
     /// What can be read of a statement there.
     pub layout: StatementLayout,
+    /// Functions that tell why a thread waits, or why they cannot be used; those that the other
+    /// flavour alone has are left out.
+    pub waits: Vec<(Hook, Result<HookSite, HookError>)>,
 }
+
+/// What tells why a thread waits.
+const WAITS: [Hook; 8] = [
+    Hook::WaitBegin,
+    Hook::WaitEnd,
+    Hook::RedoWrite,
+    Hook::BinlogCommit,
+    Hook::BinlogFlush,
+    Hook::BinlogSync,
+    Hook::BinlogQueue,
+    Hook::BinlogLead,
+];
 
 impl Fit {
     /// Reads `binary` and finds site and fields. Attaches nothing.
@@ -36,6 +52,15 @@ impl Fit {
             stripped: binary.is_stripped(),
             site,
             layout: StatementLayout::find(&binary),
+            waits: WAITS.map(|hook| (hook, hook.find(&binary))).to_vec(),
         })
+    }
+
+    /// The hooks of [`waits`](Self::waits) that can be used.
+    pub fn wait_hooks(&self) -> Vec<HookSite> {
+        self.waits
+            .iter()
+            .filter_map(|(_, found)| found.as_ref().ok().cloned())
+            .collect()
     }
 }

@@ -18,9 +18,12 @@ mod skeleton {
 }
 
 mod cost;
+mod event;
 mod fit;
+mod plan;
 
 pub use cost::trap_ns;
+pub use event::{Events, StatementEvent, Times};
 pub use fit::Fit;
 
 use std::io;
@@ -30,14 +33,18 @@ use std::path::{Path, PathBuf};
 use libbpf_rs::{
     Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramAttachType, UprobeMultiOpts, UprobeOpts,
 };
-use waggle_symbols::{FieldName, Site, StatementLayout};
+use waggle_symbols::hook::{Hook, HookSite};
+use waggle_symbols::{Site, StatementLayout};
 
 use crate::kernel;
 use crate::ring::{Ring, ring_bytes};
+use crate::sched::SchedProbe;
+use plan::Plan;
 use skeleton::types;
 
-/// The kernel half, compiled by the build script.
+/// The kernel half, compiled by the build script: without the breakdown of time, and with it.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/statement.bpf.o"));
+const OBJECT_TIMES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/statement_times.bpf.o"));
 
 /// Most bytes of text one event carries.
 pub const TEXT_BYTES_MAX: u32 = 8192;
@@ -46,7 +53,7 @@ pub const TEXT_BYTES_MAX: u32 = 8192;
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The kernel refused the program or a map.
-    #[error("the kernel refused the statement probe: {source}{}", last_lines(.messages))]
+    #[error("the kernel refused the statement probe: {source}{messages}")]
     Load {
         /// What the kernel said.
         source: libbpf_rs::Error,
@@ -88,18 +95,11 @@ pub enum ProbeError {
     },
 }
 
-fn refused(source: libbpf_rs::Error) -> ProbeError {
+pub(crate) fn refused(source: libbpf_rs::Error) -> ProbeError {
     ProbeError::Load {
         source,
-        messages: kernel::take_messages(),
+        messages: kernel::last_messages(),
     }
-}
-
-/// The end of libbpf's messages, where the cause stands.
-fn last_lines(messages: &str) -> String {
-    let lines: Vec<&str> = messages.lines().filter(|l| !l.trim().is_empty()).collect();
-    let last = &lines[lines.len().saturating_sub(12)..];
-    last.iter().map(|line| format!("\n  {line}")).collect()
 }
 
 /// Which program an attachment runs.
@@ -145,6 +145,35 @@ pub struct Counters {
     pub hits: u64,
     /// Of these, lost because the ring buffer was full.
     pub ring_full: u64,
+    /// Of these, without a breakdown of time, because their thread is not known.
+    pub threads_unknown: u64,
+    /// Of these, only counted, as [`StatementProbe::leave_out`] asked.
+    pub left_out: u64,
+}
+
+/// What splitting a statement's time needs beside the statement's end.
+#[derive(Debug, Clone, Copy)]
+pub struct Breakdown<'a> {
+    /// Tells when threads run; the server has to be watched there too.
+    pub sched: &'a SchedProbe,
+    /// Functions of the server that tell why a thread waits, as far as they were found; others
+    /// than those are passed over.
+    pub hooks: &'a [HookSite],
+}
+
+/// The program for a hook that tells why a thread waits.
+fn program_for(hook: Hook) -> Option<&'static str> {
+    match hook {
+        Hook::WaitBegin => Some("wait_begin"),
+        Hook::WaitEnd => Some("wait_end"),
+        Hook::RedoWrite => Some("redo_entered"),
+        Hook::BinlogCommit
+        | Hook::BinlogFlush
+        | Hook::BinlogSync
+        | Hook::BinlogQueue
+        | Hook::BinlogLead => Some("binary_log_entered"),
+        _ => None,
+    }
 }
 
 /// The loaded probe of one server process.
@@ -152,8 +181,12 @@ pub struct Counters {
 pub struct StatementProbe {
     // Dropped first: a detached program runs no more.
     link: Option<Link>,
+    wait_links: Vec<Link>,
     object: Object,
     site: Site,
+    hooks: Vec<HookSite>,
+    refused_hooks: Vec<(Hook, String)>,
+    plan: Plan,
 }
 
 impl StatementProbe {
@@ -166,11 +199,36 @@ impl StatementProbe {
         site: &Site,
         options: &Options,
     ) -> Result<Self, ProbeError> {
+        Self::load_object(OBJECT, layout, site, options, None)
+    }
+
+    /// As [`load`](Self::load), with the breakdown of each statement's time.
+    ///
+    /// # Errors
+    /// The kernel refuses the program; [`load`](Self::load) may still work.
+    pub fn load_with_times(
+        layout: &StatementLayout,
+        site: &Site,
+        options: &Options,
+        breakdown: &Breakdown<'_>,
+    ) -> Result<Self, ProbeError> {
+        Self::load_object(OBJECT_TIMES, layout, site, options, Some(breakdown))
+    }
+
+    fn load_object(
+        object: &[u8],
+        layout: &StatementLayout,
+        site: &Site,
+        options: &Options,
+        breakdown: Option<&Breakdown<'_>>,
+    ) -> Result<Self, ProbeError> {
         kernel::collect_messages();
         let mut open = ObjectBuilder::default()
-            .open_memory(OBJECT)
+            .open_memory(object)
             .map_err(refused)?;
-        let config = config(layout, site, options);
+        let hooks = breakdown.map_or(&[][..], |b| b.hooks);
+        let plan = Plan::of(layout);
+        let config = plan.config(layout, site, hooks, options);
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name.ends_with(".rodata") {
@@ -178,6 +236,11 @@ impl StatementProbe {
             } else if name == "events" {
                 map.set_max_entries(ring_bytes(options.ring_bytes))
                     .map_err(refused)?;
+            } else if name == "threads"
+                && let Some(breakdown) = breakdown
+            {
+                let shared = breakdown.sched.with_threads(|fd| map.reuse_fd(fd));
+                shared.map_err(refused)?;
             }
         }
         if kernel::has_uprobe_multi() {
@@ -188,8 +251,12 @@ impl StatementProbe {
         let object = open.load().map_err(refused)?;
         Ok(Self {
             link: None,
+            wait_links: Vec::new(),
             object,
             site: site.clone(),
+            hooks: hooks.to_vec(),
+            refused_hooks: Vec::new(),
+            plan,
         })
     }
 
@@ -200,16 +267,39 @@ impl StatementProbe {
     /// The bytes differ, or the kernel refuses.
     pub fn attach(&mut self, pid: i32, binary: &Path, program: Program) -> Result<(), ProbeError> {
         self.detach();
-        let link = self.link_at(pid, binary, program, &self.site)?;
+        let link = self.link_at(pid, binary, program.name(), &self.site)?;
         self.link = Some(link);
+        if program == Program::Capture {
+            self.attach_hooks(pid, binary);
+        }
         Ok(())
+    }
+
+    /// Attaches at the functions that tell why a thread waits; those that cannot be had are told
+    /// by [`refused_hooks`](Self::refused_hooks).
+    fn attach_hooks(&mut self, pid: i32, binary: &Path) {
+        self.refused_hooks.clear();
+        for hook in std::mem::take(&mut self.hooks) {
+            if let Some(program) = program_for(hook.hook) {
+                match self.link_at(pid, binary, program, &hook.site) {
+                    Ok(link) => self.wait_links.push(link),
+                    Err(error) => self.refused_hooks.push((hook.hook, error.to_string())),
+                }
+            }
+            self.hooks.push(hook);
+        }
+    }
+
+    /// Functions that tell why a thread waits, but could not be attached to, with the reason.
+    pub fn refused_hooks(&self) -> &[(Hook, String)] {
+        &self.refused_hooks
     }
 
     fn link_at(
         &self,
         pid: i32,
         binary: &Path,
-        program: Program,
+        program: &str,
         site: &Site,
     ) -> Result<Link, ProbeError> {
         check_bytes(binary, site)?;
@@ -217,8 +307,8 @@ impl StatementProbe {
         let chosen = self
             .object
             .progs_mut()
-            .find(|p| p.name() == program.name())
-            .expect("both programs are in the object");
+            .find(|p| p.name() == program)
+            .expect("the program is in the object");
         let link = if kernel::has_uprobe_multi() {
             let options = UprobeMultiOpts {
                 offsets: vec![offset],
@@ -238,6 +328,7 @@ impl StatementProbe {
     /// Removes the probe from the process; harmless if it is not attached.
     pub fn detach(&mut self) {
         self.link = None;
+        self.wait_links.clear();
     }
 
     /// True while attached.
@@ -261,7 +352,7 @@ impl StatementProbe {
             doing: "mapping the ring buffer".into(),
             source,
         })?;
-        Ok(Events { ring })
+        Ok(Events::new(ring, self.plan.places))
     }
 
     /// What the kernel half counted so far.
@@ -283,8 +374,31 @@ impl StatementProbe {
             };
             sum.hits += word(std::mem::offset_of!(types::statement_counters, hits));
             sum.ring_full += word(std::mem::offset_of!(types::statement_counters, ring_full));
+            sum.threads_unknown += word(std::mem::offset_of!(
+                types::statement_counters,
+                threads_unknown
+            ));
+            sum.left_out += word(std::mem::offset_of!(types::statement_counters, left_out));
         }
         Ok(sum)
+    }
+
+    /// Leaves statements' texts out, or all but their count, from now on; or nothing any more. The
+    /// probe stays in place, so that no statement goes uncounted.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn leave_out(&self, text: bool, all: bool) -> Result<(), ProbeError> {
+        let bit = |on: bool, bit: types::statement_left_out| if on { bit.0 } else { 0 };
+        let bits = bit(text, types::statement_left_out::LEAVE_TEXT)
+            | bit(all, types::statement_left_out::LEAVE_ALL);
+        let map = self
+            .object
+            .maps()
+            .find(|m| m.name().to_string_lossy().ends_with(".data.left_out"))
+            .expect("the map is in the object");
+        map.update(&0u32.to_ne_bytes(), &bits.to_ne_bytes(), MapFlags::ANY)
+            .map_err(refused)
     }
 
     /// Runs and total run time (ns) of the capturing program, as the kernel counted them while
@@ -306,7 +420,7 @@ impl StatementProbe {
 }
 
 /// Compares the file's bytes at the site with those that were decoded.
-fn check_bytes(binary: &Path, site: &Site) -> Result<(), ProbeError> {
+pub(crate) fn check_bytes(binary: &Path, site: &Site) -> Result<(), ProbeError> {
     use std::os::unix::fs::FileExt;
     let mut found = vec![0; site.bytes.len()];
     std::fs::File::open(binary)
@@ -335,154 +449,4 @@ fn set_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &types::statement_con
         .initial_value_mut()
         .expect("the object has read-only data");
     value[at..at + size].copy_from_slice(bytes);
-}
-
-fn config(layout: &StatementLayout, site: &Site, options: &Options) -> types::statement_config {
-    let place = |name| layout.location(name);
-    let offset = |name| place(name).map_or(-1, |l| l.offset.cast_signed());
-    let pointer = |name| {
-        place(name)
-            .and_then(|l| l.derefs.first())
-            .map_or(-1, |at| at.cast_signed())
-    };
-    types::statement_config {
-        thd_register: u32::from(site.register.0),
-        query: offset(FieldName::Query),
-        database: offset(FieldName::Database),
-        user_pointer: pointer(FieldName::User),
-        user: offset(FieldName::User),
-        user_length_follows: place(FieldName::User)
-            .is_some_and(|l| l.length_follows)
-            .into(),
-        connection_id: offset(FieldName::ConnectionId),
-        connection_id_width: place(FieldName::ConnectionId).map_or(8, |l| l.width.into()),
-        start_time: offset(FieldName::StartTime),
-        rows_sent: offset(FieldName::RowsSent),
-        rows_examined: offset(FieldName::RowsExamined),
-        error_pointer: pointer(FieldName::ErrorNumber),
-        error_number: offset(FieldName::ErrorNumber),
-        command: offset(FieldName::Command),
-        text_max: options.text_bytes_max.clamp(64, TEXT_BYTES_MAX),
-    }
-}
-
-/// The reading end of a probe's ring buffer.
-#[derive(Debug)]
-pub struct Events {
-    ring: Ring,
-}
-
-impl Events {
-    /// Lends every finished event to `each`, at most `limit`; returns how many.
-    pub fn consume(&mut self, limit: usize, mut each: impl FnMut(StatementEvent<'_>)) -> usize {
-        self.ring.consume(limit, |record| {
-            if let Some(event) = StatementEvent::parse(record) {
-                each(event);
-            }
-        })
-    }
-
-    /// Bytes waiting to be read.
-    pub fn backlog_bytes(&self) -> u64 {
-        self.ring.backlog_bytes()
-    }
-}
-
-/// One finished statement, lent from the ring buffer.
-#[derive(Clone, Copy)]
-pub struct StatementEvent<'a> {
-    header: &'a types::statement_event,
-    user: &'a [u8],
-    database: &'a [u8],
-    text: &'a [u8],
-}
-
-impl<'a> StatementEvent<'a> {
-    fn parse(record: &'a [u8]) -> Option<Self> {
-        let (header, rest) = record.split_at_checked(size_of::<types::statement_event>())?;
-        let header = header.as_ptr().cast::<types::statement_event>();
-        if !header.is_aligned() {
-            return None;
-        }
-        // SAFETY: long enough (split above), aligned (checked), all bit patterns are valid.
-        let header = unsafe { &*header };
-        let (user, rest) = rest.split_at_checked(header.user_length.into())?;
-        let (database, rest) = rest.split_at_checked(header.database_length.into())?;
-        let text = rest.get(..usize::from(header.text_copied))?;
-        Some(Self {
-            header,
-            user,
-            database,
-            text,
-        })
-    }
-
-    /// When it ended, ns of the monotonic clock.
-    pub fn time_ns(&self) -> u64 {
-        self.header.time_ns
-    }
-
-    /// When it began, us on the server's clock; `None` if unknown or unreadable.
-    pub fn start_us(&self) -> Option<u64> {
-        (self.header.start_us != 0).then_some(self.header.start_us)
-    }
-
-    /// Connection id; 0 if unknown.
-    pub fn connection_id(&self) -> u64 {
-        self.header.connection_id
-    }
-
-    /// Rows sent to the client.
-    pub fn rows_sent(&self) -> u64 {
-        self.header.rows_sent
-    }
-
-    /// Rows examined.
-    pub fn rows_examined(&self) -> u64 {
-        self.header.rows_examined
-    }
-
-    /// The server's error number, 0 for none.
-    pub fn error_number(&self) -> u32 {
-        self.header.error_number
-    }
-
-    /// The protocol command (3: query, 23: execute, ...); 0 if unknown.
-    pub fn command(&self) -> u32 {
-        self.header.command
-    }
-
-    /// The statement's text as far as it was copied.
-    pub fn text(&self) -> &'a [u8] {
-        self.text
-    }
-
-    /// True if only the beginning of the text was copied.
-    pub fn is_truncated(&self) -> bool {
-        self.header.text_length as usize > self.text.len()
-    }
-
-    /// User name.
-    pub fn user(&self) -> &'a [u8] {
-        self.user
-    }
-
-    /// Default database.
-    pub fn database(&self) -> &'a [u8] {
-        self.database
-    }
-
-    /// True if `field` could not be read (its page was not in memory, or the pointer was stale).
-    pub fn is_unread(&self, field: FieldName) -> bool {
-        let bit = FieldName::ALL
-            .iter()
-            .position(|f| *f == field)
-            .unwrap_or(31);
-        self.header.unread & (1 << bit) != 0
-    }
-
-    /// True if some field could not be read.
-    pub fn has_unread(&self) -> bool {
-        self.header.unread != 0
-    }
 }

@@ -7,6 +7,10 @@
 #include <linux/bpf.h>
 #include <asm/ptrace.h>
 #include <bpf/bpf_helpers.h>
+#ifdef STATEMENT_TIMES
+/* Compiled a second time with the breakdown of time, which needs the kernel's types. */
+#define WAGGLE_KERNEL_TYPES
+#endif
 #include "event.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -15,6 +19,12 @@ const volatile struct statement_config config = {};
 
 /* Names the event's type to the generator of Rust types. */
 const volatile struct statement_event event_shape = {};
+const volatile enum statement_text text_shape = TEXT_QUERY;
+const volatile enum event_flag flag_shape = EVENT_TIMES;
+const volatile enum statement_left_out left_out_shape = LEAVE_TEXT;
+
+/* Written by user space alone: bits of enum statement_left_out. */
+volatile __u32 left_out SEC(".data.left_out");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -27,6 +37,10 @@ struct {
 	__type(key, __u32);
 	__type(value, struct statement_counters);
 } counters SEC(".maps");
+
+/* Commands after which user and host may be others. */
+#define COM_CHANGE_USER 17
+#define COM_RESET_CONNECTION 31
 
 /* A pointer and a length, as the server keeps texts. */
 struct text {
@@ -46,11 +60,11 @@ struct text {
 			     : [ctx] "r"(ctx), [at] "i"(__builtin_offsetof(struct pt_regs, field))); \
 		break
 
-static __always_inline __u64 thd_of(struct pt_regs *ctx)
+static __always_inline __u64 register_of(struct pt_regs *ctx, __u32 number)
 {
 	__u64 value = 0;
 
-	switch (config.thd_register) {
+	switch (number) {
 	REGISTER(0, rax);
 	REGISTER(1, rcx);
 	REGISTER(2, rdx);
@@ -77,10 +91,11 @@ static __always_inline int read_at(void *to, __u32 size, __u64 base, int offset)
 
 #define UNREAD(event, field) ((event)->unread |= 1u << (field))
 
-/* Room for the names before the text. */
-#define NAMES_MAX (STATEMENT_USER_MAX + STATEMENT_DATABASE_MAX)
+/* Room for what stands before the text. */
+#define NAMES_MAX (STATEMENT_USER_MAX + STATEMENT_HOST_MAX + STATEMENT_DATABASE_MAX)
+#define BLOCKED_BYTES (8 * WAIT_CLASSES)
 
-/* Copies a name of known length behind the header; returns the bytes copied. */
+/* Copies a name of known length to `to`; returns the bytes copied. */
 static __always_inline __u32 copy_name(char *to, const struct text *name, __u32 limit,
 				       struct statement_event *event, int field)
 {
@@ -100,94 +115,111 @@ static __always_inline __u32 copy_name(char *to, const struct text *name, __u32 
 	return length;
 }
 
-/* Copies the user's name behind the header; returns the bytes copied. */
-static __always_inline __u32 copy_user(char *to, struct statement_event *event, __u64 thd)
+/* Copies a name that ends with NUL to `to`; returns the bytes copied. */
+static __always_inline __u32 copy_string(char *to, __u64 pointer, __u32 limit,
+					 struct statement_event *event, int field)
 {
-	struct text name = {};
-	__u64 context = 0;
 	long copied;
 
-	if (config.user == STATEMENT_UNKNOWN)
+	if (!pointer)
 		return 0;
-	if (read_at(&context, sizeof(context), thd, config.user_pointer) || !context)
-		goto unread;
-	if (config.user_length_follows) {
-		if (read_at(&name, sizeof(name), context, config.user))
-			goto unread;
-		return copy_name(to, &name, STATEMENT_USER_MAX, event, FIELD_USER);
-	}
-	if (read_at(&name.pointer, sizeof(name.pointer), context, config.user))
-		goto unread;
-	if (!name.pointer)
-		return 0;
-	copied = bpf_probe_read_user_str(to, STATEMENT_USER_MAX, (void *)name.pointer);
-	if (copied > 0 && copied <= STATEMENT_USER_MAX)
+	copied = bpf_probe_read_user_str(to, limit, (void *)pointer);
+	if (copied > 0 && copied <= limit)
 		return copied - 1;
-unread:
-	UNREAD(event, FIELD_USER);
+	UNREAD(event, field);
 	return 0;
 }
 
-/* Bytes that one read over two fields may span: dearer than one field, cheaper than two reads. */
-#define SPAN 128
+/* Most bytes between the pointers to user and host that one read is made of. */
+#define CONTEXT_SPAN 128
 
-/* The command stands some 60 bytes before the start time in every build seen. */
-static __always_inline void read_command_and_start(struct statement_event *event, __u64 thd)
+/* Finds user and host behind the security context. */
+static __always_inline void find_names(struct statement_event *event, __u64 thd,
+				       struct text *user, struct text *host)
 {
-	const int apart = config.start_time - config.command;
+	const int apart = config.host - config.user;
+	__u64 context = 0;
 
-	if (config.command != STATEMENT_UNKNOWN && config.start_time != STATEMENT_UNKNOWN &&
-	    apart > 0 && apart + 8 <= SPAN && apart % 4 == 0) {
-		__u32 words[SPAN / 4];
-		const int at = apart / 4;
+	if (read_at(&context, sizeof(context), thd, config.context) || !context)
+		goto unread;
+	if (config.user != STATEMENT_UNKNOWN && config.host != STATEMENT_UNKNOWN && apart > 0 &&
+	    apart + 16 <= CONTEXT_SPAN && apart % 8 == 0) {
+		__u64 words[CONTEXT_SPAN / 8];
 
-		if (read_at(words, (apart + 8) & (SPAN - 1), thd, config.command)) {
-			UNREAD(event, FIELD_COMMAND);
-			UNREAD(event, FIELD_START_TIME);
-			return;
-		}
-		event->command = words[0];
-		event->start_us = (__u64)words[(at + 1) & 31] << 32 | words[at & 31];
+		if (read_at(words, (apart + 16) & (CONTEXT_SPAN - 1), context, config.user))
+			goto unread;
+		user->pointer = words[0];
+		user->length = words[1];
+		host->pointer = words[(apart / 8) & 15];
+		host->length = words[(apart / 8 + 1) & 15];
 		return;
 	}
-	if (config.command != STATEMENT_UNKNOWN &&
-	    read_at(&event->command, 4, thd, config.command))
-		UNREAD(event, FIELD_COMMAND);
-	if (config.start_time != STATEMENT_UNKNOWN &&
-	    read_at(&event->start_us, 8, thd, config.start_time))
-		UNREAD(event, FIELD_START_TIME);
+	if (config.user != STATEMENT_UNKNOWN &&
+	    read_at(user, sizeof(*user), context, config.user))
+		UNREAD(event, TEXT_USER);
+	if (config.host != STATEMENT_UNKNOWN &&
+	    read_at(host, sizeof(*host), context, config.host))
+		UNREAD(event, TEXT_HOST);
+	return;
+unread:
+	UNREAD(event, TEXT_USER);
+	UNREAD(event, TEXT_HOST);
 }
 
-static __always_inline void read_numbers(struct statement_event *event, __u64 thd)
+/* Reads one span and puts its numbers into the event. */
+static __always_inline void read_span(struct statement_event *event, __u64 base,
+				      const volatile struct statement_span *span, __u32 bit)
 {
-	read_command_and_start(event, thd);
-	if (config.connection_id != STATEMENT_UNKNOWN &&
-	    read_at(&event->connection_id, config.connection_id_width == 4 ? 4 : 8, thd,
-		    config.connection_id))
-		UNREAD(event, FIELD_CONNECTION_ID);
-	if (config.rows_sent != STATEMENT_UNKNOWN &&
-	    config.rows_examined == config.rows_sent + 8) {
-		/* Neighbours in every build seen: one read for both. */
-		if (read_at(&event->rows_sent, 16, thd, config.rows_sent)) {
-			UNREAD(event, FIELD_ROWS_SENT);
-			UNREAD(event, FIELD_ROWS_EXAMINED);
-		}
-	} else {
-		if (config.rows_sent != STATEMENT_UNKNOWN &&
-		    read_at(&event->rows_sent, 8, thd, config.rows_sent))
-			UNREAD(event, FIELD_ROWS_SENT);
-		if (config.rows_examined != STATEMENT_UNKNOWN &&
-		    read_at(&event->rows_examined, 8, thd, config.rows_examined))
-			UNREAD(event, FIELD_ROWS_EXAMINED);
-	}
-	if (config.error_number != STATEMENT_UNKNOWN) {
-		__u64 area = 0;
+	__u64 aligned[STATEMENT_SPAN_MAX / 8];
+	__u32 *words = (__u32 *)aligned;
+	const __u32 bytes = span->bytes;
 
-		if (read_at(&area, 8, thd, config.error_pointer) || !area ||
-		    read_at(&event->error_number, 4, area, config.error_number))
-			UNREAD(event, FIELD_ERROR_NUMBER);
+	if (!bytes || bytes > sizeof(aligned))
+		return;
+	if (read_at(words, bytes, base, span->from)) {
+		UNREAD(event, bit);
+		return;
+	}
+#pragma unroll
+	for (int i = 0; i < STATEMENT_NUMBERS; i++) {
+		const __u32 at = config.numbers[i].at / 4, to = config.numbers[i].to;
+
+		if (i < span->first || i >= span->end)
+			continue;
+		if (at + 1 >= STATEMENT_SPAN_MAX / 4 || to + 8 > sizeof(*event))
+			continue;
+		if (config.numbers[i].width == 8)
+			*(__u64 *)((char *)event + to) = *(__u64 *)((char *)words + 4 * at);
+		else
+			*(__u32 *)((char *)event + to) = words[at];
 	}
 }
+
+/* One copy for all sizes of a record. */
+static __noinline int read_numbers(struct statement_event *event, __u64 thd)
+{
+	__u64 area = 0;
+
+	if (!event)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < STATEMENT_SPANS; i++)
+		read_span(event, thd, &config.spans[i], SPAN_FIRST + i);
+	if (!config.area_spans[0].bytes)
+		return 0;
+	if (read_at(&area, sizeof(area), thd, config.area) || !area) {
+		UNREAD(event, AREA_SPAN_FIRST);
+		UNREAD(event, AREA_SPAN_FIRST + 1);
+		return 0;
+	}
+#pragma unroll
+	for (int i = 0; i < STATEMENT_AREA_SPANS; i++)
+		read_span(event, area, &config.area_spans[i], AREA_SPAN_FIRST + i);
+	return 0;
+}
+
+/* Bytes that one read over two texts may span: dearer than one, cheaper than two reads. */
+#define SPAN 128
 
 static __always_inline void read_texts(__u64 thd, struct text *query, struct text *database,
 				       __u32 *unread)
@@ -200,7 +232,7 @@ static __always_inline void read_texts(__u64 thd, struct text *query, struct tex
 		__u64 *words = (__u64 *)both;
 
 		if (read_at(both, (apart + 16) & (SPAN - 1), thd, config.query)) {
-			*unread |= 1u << FIELD_QUERY | 1u << FIELD_DATABASE;
+			*unread |= 1u << TEXT_QUERY | 1u << TEXT_DATABASE;
 			return;
 		}
 		query->pointer = words[0];
@@ -210,92 +242,317 @@ static __always_inline void read_texts(__u64 thd, struct text *query, struct tex
 		return;
 	}
 	if (config.query != STATEMENT_UNKNOWN && read_at(query, 16, thd, config.query))
-		*unread |= 1u << FIELD_QUERY;
+		*unread |= 1u << TEXT_QUERY;
 	if (config.database != STATEMENT_UNKNOWN && read_at(database, 16, thd, config.database))
-		*unread |= 1u << FIELD_DATABASE;
+		*unread |= 1u << TEXT_DATABASE;
 }
 
-/* One record of a fixed size class: the ring buffer reserves constant sizes only. What is not
- * written is not touched, so a short statement costs few cache lines. */
-static __always_inline int emit(__u64 thd, __u64 now, const struct text *query,
-				const struct text *database, __u32 unread,
-				struct statement_counters *count, const __u32 room)
+#ifdef STATEMENT_TIMES
+/* Which of a thread's two tallies is the statement's. `start` is on the server's clock. */
+static __always_inline struct tally *tally_of(struct thread_state *thread, __u64 start)
 {
-	struct statement_event *event;
-	__u32 length = query->length, at;
-	char *payload;
+	/* Within this statement the client was waited for; or statements inside it have ended. */
+	if (start && (start == thread->start_running || start <= thread->start_ended))
+		return &thread->whole;
+	return &thread->recent;
+}
 
-	event = bpf_ringbuf_reserve(&events, sizeof(*event) + NAMES_MAX + room, 0);
-	if (!event) {
-		count->ring_full++;
-		return 0;
+static __always_inline void put_times(struct statement_event *event, struct tally *tally,
+				      const struct task_struct *task)
+{
+	event->since_ns = tally->since_ns;
+	event->runnable_ns = tally->runnable_ns;
+	event->voluntary = task->nvcsw - tally->voluntary;
+	event->forced = task->nivcsw - tally->forced;
+	event->faults = task->maj_flt - tally->faults;
+	event->read_bytes = 0;
+	event->written_bytes = 0;
+	if (bpf_core_field_exists(task->ioac.read_bytes)) {
+		event->read_bytes = task->ioac.read_bytes - tally->read_bytes;
+		event->written_bytes = task->ioac.write_bytes - tally->written_bytes;
 	}
-	payload = (char *)(event + 1);
-	event->time_ns = now;
+}
+#endif
+
+/* What a statement is put together from. */
+struct ending {
+	__u64 thd;
+	__u64 now;
+	struct text query;
+	struct text database;
+	__u32 unread;
+	__u32 tid;
+	struct statement_counters *count;
+	struct thread_state *thread;
+	struct task_struct *task;
+};
+
+/* What is known before anything is read. */
+static __always_inline void begin_event(struct statement_event *event, const struct ending *ending)
+{
+	event->time_ns = ending->now;
+	event->thd = ending->thd;
 	event->start_us = 0;
 	event->connection_id = 0;
 	event->rows_sent = 0;
 	event->rows_examined = 0;
 	event->error_number = 0;
-	event->text_length = query->length;
-	event->text_copied = 0;
-	event->unread = unread;
 	event->command = 0;
-	read_numbers(event, thd);
-	at = copy_user(payload, event, thd);
-	event->user_length = at;
+	event->text_length = ending->query.length;
+	event->text_copied = 0;
+	event->unread = ending->unread;
+	event->tid = ending->tid;
+	event->blocked = 0;
+	event->user_length = 0;
+	event->host_length = 0;
+	event->flags = 0;
+}
+
+/* Where the statement's time went; returns the bytes copied behind the header. */
+static __always_inline __u32 put_thread(struct statement_event *event, char *payload,
+					const struct ending *ending)
+{
+#ifdef STATEMENT_TIMES
+	struct thread_state *thread = ending->thread;
+	struct tally *tally;
+
+	if (!thread || !ending->task)
+		return 0;
+	tally = tally_of(thread, event->start_us);
+	event->flags = EVENT_TIMES;
+	put_times(event, tally, ending->task);
+	event->blocked = tally->seen;
+	/* Not by THD: the next session's may stand where the last one's stood. */
+	if (event->connection_id && thread->names_of == event->connection_id)
+		event->flags |= EVENT_CONTINUES;
+	thread->names_of = event->connection_id;
+	thread->thd = ending->thd;
+	thread->start_ended = event->start_us;
+	thread->start_at = config.start_time == STATEMENT_UNKNOWN ?
+				   0 :
+				   ending->thd + config.start_time;
+	if (tally->seen) {
+		__builtin_memcpy(payload, tally->blocked_ns, BLOCKED_BYTES);
+		return BLOCKED_BYTES;
+	}
+#endif
+	return 0;
+}
+
+/* User and host, unless the session has sent them before; returns where the next byte goes. */
+static __always_inline __u32 put_names(struct statement_event *event, char *payload, __u32 at,
+				       const struct ending *ending)
+{
+	const int is_new = !(event->flags & EVENT_CONTINUES) ||
+			   event->command == COM_CHANGE_USER ||
+			   event->command == COM_RESET_CONNECTION;
+	struct text user = {}, host = {};
+	__u32 copied;
+
+	if (!is_new || config.context == STATEMENT_UNKNOWN)
+		return at;
+	event->flags |= EVENT_NAMES;
+	find_names(event, ending->thd, &user, &host);
+	copied = config.length_follows ?
+			 copy_name(payload + at, &user, STATEMENT_USER_MAX, event, TEXT_USER) :
+			 copy_string(payload + at, user.pointer, STATEMENT_USER_MAX, event,
+				     TEXT_USER);
+	event->user_length = copied;
+	at += copied;
 	bounded(at);
-	if (at > STATEMENT_USER_MAX)
-		at = STATEMENT_USER_MAX;
-	event->database_length = copy_name(payload + at, database, STATEMENT_DATABASE_MAX, event,
-					   FIELD_DATABASE);
-	at += event->database_length;
+	if (at > BLOCKED_BYTES + STATEMENT_USER_MAX)
+		at = BLOCKED_BYTES + STATEMENT_USER_MAX;
+	copied = config.length_follows ?
+			 copy_name(payload + at, &host, STATEMENT_HOST_MAX, event, TEXT_HOST) :
+			 copy_string(payload + at, host.pointer, STATEMENT_HOST_MAX, event,
+				     TEXT_HOST);
+	event->host_length = copied;
+	at += copied;
 	bounded(at);
-	if (at > NAMES_MAX)
-		at = NAMES_MAX;
-	if (query->pointer) {
-		if (length > config.text_max)
-			length = config.text_max;
-		if (length > room)
-			length = room;
-		bounded(length);
-		if (length <= room) {
-			if (bpf_probe_read_user(payload + at, length, (void *)query->pointer))
-				UNREAD(event, FIELD_QUERY);
-			else
-				event->text_copied = length;
-		}
+	if (at > BLOCKED_BYTES + STATEMENT_USER_MAX + STATEMENT_HOST_MAX)
+		at = BLOCKED_BYTES + STATEMENT_USER_MAX + STATEMENT_HOST_MAX;
+	return at;
+}
+
+/* One record of a fixed size class: the ring buffer reserves constant sizes only. What is not
+ * written is not touched, so a short statement costs few cache lines. */
+static __always_inline int emit(const struct ending *ending, const __u32 room)
+{
+	const __u32 most = room - BLOCKED_BYTES;
+	struct statement_event *event;
+	__u32 length = ending->query.length, at, copied;
+	char *payload;
+
+	event = bpf_ringbuf_reserve(&events, sizeof(*event) + NAMES_MAX + room, 0);
+	if (!event) {
+		ending->count->ring_full++;
+#ifdef STATEMENT_TIMES
+		if (ending->thread)
+			ending->thread->names_of = 0;
+#endif
+		return 0;
+	}
+	payload = (char *)(event + 1);
+	begin_event(event, ending);
+	read_numbers(event, ending->thd);
+	at = put_thread(event, payload, ending);
+	at = put_names(event, payload, at, ending);
+	copied = copy_name(payload + at, &ending->database, STATEMENT_DATABASE_MAX, event,
+			   TEXT_DATABASE);
+	event->database_length = copied;
+	at += copied;
+	bounded(at);
+	if (at > BLOCKED_BYTES + NAMES_MAX)
+		at = BLOCKED_BYTES + NAMES_MAX;
+	if (length > config.text_max)
+		length = config.text_max;
+	if (length > most)
+		length = most;
+	bounded(length);
+	if (ending->query.pointer && length <= most) {
+		if (bpf_probe_read_user(payload + at, length, (void *)ending->query.pointer))
+			UNREAD(event, TEXT_QUERY);
+		else
+			event->text_copied = length;
 	}
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
+static __always_inline int emit_any(const struct ending *ending)
+{
+	const __u32 length = ending->query.length < config.text_max ? ending->query.length :
+								       config.text_max;
+
+	if (length <= 64)
+		return emit(ending, BLOCKED_BYTES + 64);
+	if (length <= 192)
+		return emit(ending, BLOCKED_BYTES + 192);
+	if (length <= 512)
+		return emit(ending, BLOCKED_BYTES + 512);
+	if (length <= 2048)
+		return emit(ending, BLOCKED_BYTES + 2048);
+	return emit(ending, BLOCKED_BYTES + STATEMENT_TEXT_MAX);
+}
+
 SEC("uprobe")
 int statement_end(struct pt_regs *ctx)
 {
-	const __u64 now = bpf_ktime_get_ns();
-	struct text query = {}, database = {};
-	struct statement_counters *count;
-	__u32 unread = 0, zero = 0, length;
-	__u64 thd;
+	struct ending ending = { .now = bpf_ktime_get_ns() };
+	__u32 zero = 0;
 
-	count = bpf_map_lookup_elem(&counters, &zero);
-	if (!count)
+	ending.count = bpf_map_lookup_elem(&counters, &zero);
+	if (!ending.count)
 		return 0;
-	count->hits++;
-	thd = thd_of(ctx);
-	read_texts(thd, &query, &database, &unread);
-	length = query.length < config.text_max ? query.length : config.text_max;
-	if (length <= 64)
-		return emit(thd, now, &query, &database, unread, count, 64);
-	if (length <= 192)
-		return emit(thd, now, &query, &database, unread, count, 192);
-	if (length <= 512)
-		return emit(thd, now, &query, &database, unread, count, 512);
-	if (length <= 2048)
-		return emit(thd, now, &query, &database, unread, count, 2048);
-	return emit(thd, now, &query, &database, unread, count, STATEMENT_TEXT_MAX);
+	ending.count->hits++;
+	if (left_out & LEAVE_ALL) {
+		ending.count->left_out++;
+		return 0;
+	}
+	ending.thd = register_of(ctx, config.thd_register);
+	ending.tid = bpf_get_current_pid_tgid();
+#ifdef STATEMENT_TIMES
+	ending.task = bpf_get_current_task_btf();
+	ending.thread = bpf_map_lookup_elem(&threads, &ending.tid);
+	if (ending.thread)
+		account(ending.thread, ending.task, NO_SWITCH);
+	else
+		ending.count->threads_unknown++;
+#endif
+	read_texts(ending.thd, &ending.query, &ending.database, &ending.unread);
+	if (left_out & LEAVE_TEXT)
+		ending.query.length = 0;
+	emit_any(&ending);
+#ifdef STATEMENT_TIMES
+	if (ending.thread) {
+		ending.thread->end_ns = ending.now;
+		ending.thread->wait = 0;
+		tally_begin(&ending.thread->recent, ending.task, ending.now, NO_SWITCH);
+	}
+#endif
+	return 0;
 }
+
+#ifdef STATEMENT_TIMES
+static __always_inline struct thread_state *own_thread(void)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+/* enum THD_WAIT_TYPE of both servers; 0 for what says nothing that the system call does not. */
+static __always_inline __u32 class_of_wait(__u32 type)
+{
+	switch (type) {
+	case 1: /* SLEEP */
+	case 7: /* USER_LOCK */
+		return WAIT_SLEEP + 1;
+	case 2: /* DISKIO */
+		return WAIT_DISK_READ + 1;
+	case 3: /* ROW_LOCK */
+		return WAIT_ROW_LOCK + 1;
+	case 4: /* GLOBAL_LOCK */
+	case 6: /* TABLE_LOCK */
+		return WAIT_TABLE_LOCK + 1;
+	case 5: /* META_DATA_LOCK */
+		return WAIT_METADATA_LOCK + 1;
+	case 8: /* BINLOG */
+		return WAIT_BINARY_LOG + 1;
+	case 9: /* GROUP_COMMIT */
+		return WAIT_REDO + 1;
+	}
+	return 0;
+}
+
+/* thd_wait_begin(THD *, int type); the THD may be null, so the thread says whose it is. */
+SEC("uprobe")
+int wait_begin(struct pt_regs *ctx)
+{
+	struct thread_state *thread = own_thread();
+
+	if (thread)
+		thread->wait = class_of_wait(register_of(ctx, config.type_register));
+	return 0;
+}
+
+/* thd_wait_end(THD *). */
+SEC("uprobe")
+int wait_end(struct pt_regs *ctx)
+{
+	struct thread_state *thread = own_thread();
+
+	if (thread)
+		thread->wait = 0;
+	return 0;
+}
+
+/* A function is entered that has to do with a log. That it has returned shows by the stack, so
+ * its end costs no probe. */
+static __always_inline int entered(struct pt_regs *ctx, __u32 which)
+{
+	struct thread_state *thread = own_thread();
+	__u64 address = 0;
+
+	if (!thread || bpf_probe_read_user(&address, sizeof(address), (void *)ctx->rsp))
+		return 0;
+	thread->brackets[which].stack = ctx->rsp;
+	thread->brackets[which].address = address;
+	return 0;
+}
+
+SEC("uprobe")
+int redo_entered(struct pt_regs *ctx)
+{
+	return entered(ctx, BRACKET_REDO);
+}
+
+SEC("uprobe")
+int binary_log_entered(struct pt_regs *ctx)
+{
+	return entered(ctx, BRACKET_BINARY_LOG);
+}
+#endif
 
 /* The lab's `probe-empty` arm: the price of the trap alone. */
 SEC("uprobe")

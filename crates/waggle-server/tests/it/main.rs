@@ -1,5 +1,7 @@
 //! Throw-away servers, and finding servers, against real MariaDB and MySQL.
 
+mod bulk;
+mod discovery;
 mod load_local;
 mod login;
 mod needs;

@@ -19,7 +19,7 @@ fn good(may_omit: bool) -> Vec<Record> {
     if may_omit {
         // The extended capabilities are the last four of the bytes before the challenge's rest.
         let at = "10.11.14-MariaDB".len() + 1 + 1 + 4 + 8 + 1 + 2 + 3 + 2 + 1 + 6;
-        hello[at] |= 1 << 4;
+        hello[at] |= 1 << 4 | 1 << 2;
     }
     let column = definition("a", 3, 0, 0);
     let count: &[u8] = if may_omit { b"\x01\x01" } else { b"\x01" };

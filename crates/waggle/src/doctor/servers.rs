@@ -15,7 +15,7 @@ use waggle_server::Flavour;
 use waggle_server::binary::{self, NotAServerBinary};
 use waggle_server::install::{InstalledServer, installed_servers};
 use waggle_server::process::{self, NotAServer, ServerProcess};
-use waggle_symbols::{Field, FieldName, Site, TrapCost};
+use waggle_symbols::{Binary, ElfError, Field, FieldName, Hook, Site, TrapCost, hook};
 
 /// The probe point that watching uses, as it is called in reports.
 pub(super) const PROBE: &str = "log_slow_statement";
@@ -43,9 +43,34 @@ pub(super) struct Server {
 /// Device and inode.
 type FileId = (u64, u64);
 
-/// What the statement probe finds in the program.
+/// What the probes find in the program: the statement's end, which watching needs, and the
+/// functions that tell of waits, locks and commits, of which each build has some.
 #[derive(Debug)]
-pub(super) struct Probes(pub(super) Result<Site, String>);
+pub(super) struct Probes(
+    pub(super) Result<Site, String>,
+    pub(super) Vec<(Hook, Result<Site, String>)>,
+);
+
+/// Everything that is read of a program file.
+struct Look {
+    fit: Fit,
+    hooks: Vec<(Hook, Result<Site, String>)>,
+}
+
+impl Look {
+    fn at(path: &Path) -> Result<Self, ElfError> {
+        let binary = Binary::open(path, hook::wanted)?;
+        let found = |hook: Hook| hook.find(&binary).map(|found| found.site);
+        let hooks = Hook::ALL
+            .into_iter()
+            .map(|hook| (hook, found(hook).map_err(|error| error.to_string())))
+            .collect();
+        Ok(Self {
+            fit: Fit::of(path)?,
+            hooks,
+        })
+    }
+}
 
 /// Where the facts of a statement are, or why they are not known.
 #[derive(Debug)]
@@ -74,7 +99,7 @@ impl Server {
             NotAServerBinary::Io(error) => anyhow!(error).context(doing()),
             error => anyhow!("{}: {error}; name a mysqld or mariadbd program", doing()),
         })?;
-        let fit = Fit::of(path).with_context(doing)?;
+        let look = Look::at(path).with_context(doing)?;
         let binary = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let installed = InstalledServer {
             exe: binary,
@@ -83,13 +108,13 @@ impl Server {
             version: found.version,
             build_id: found.build_id,
         };
-        Ok(Self::new(id(&facts), installed, Ok(fit)))
+        Ok(Self::new(id(&facts), installed, Ok(look)))
     }
 
     /// `None` if it ended while it was looked at.
     fn running(process: ServerProcess) -> Option<Self> {
-        let fit = Fit::of(&process.exe_file()).map_err(|error| error.to_string());
-        if fit.is_err() && fs::metadata(process.exe_file()).is_err() {
+        let look = Look::at(&process.exe_file()).map_err(|error| error.to_string());
+        if look.is_err() && fs::metadata(process.exe_file()).is_err() {
             return None;
         }
         let file = (process.exe_dev, process.exe_inode);
@@ -104,27 +129,28 @@ impl Server {
             pids: vec![process.pid],
             replaced: process.exe_deleted,
             root: process.root,
-            ..Self::new(file, installed, fit)
+            ..Self::new(file, installed, look)
         })
     }
 
     fn installed(server: InstalledServer) -> Option<Self> {
         let file = id(&fs::metadata(&server.exe).ok()?);
-        let fit = Fit::of(&server.exe).map_err(|error| error.to_string());
-        Some(Self::new(file, server, fit))
+        let look = Look::at(&server.exe).map_err(|error| error.to_string());
+        Some(Self::new(file, server, look))
     }
 
-    fn new(file: FileId, server: InstalledServer, fit: Result<Fit, String>) -> Self {
+    fn new(file: FileId, server: InstalledServer, look: Result<Look, String>) -> Self {
         let nothing = |why: String| {
             let field = |name| Field {
                 name,
                 found: Err(why.clone()),
             };
             let fields = FieldName::ALL.into_iter().map(field).collect();
-            (None, Err(why), fields)
+            (None, Probes(Err(why), Vec::new()), fields)
         };
-        let (stripped, site, fields) = fit.map_or_else(nothing, |fit| {
-            (Some(fit.stripped), fit.site, fit.layout.fields)
+        let (stripped, probes, fields) = look.map_or_else(nothing, |Look { fit, hooks }| {
+            let probes = Probes(fit.site, hooks);
+            (Some(fit.stripped), probes, fit.layout.fields)
         });
         Self {
             file,
@@ -136,7 +162,7 @@ impl Server {
             pids: Vec::new(),
             replaced: false,
             root: None,
-            probes: Probes(site),
+            probes,
             fields: Fields(fields),
         }
     }
@@ -216,27 +242,30 @@ pub(super) const NO_SITE: &str =
 pub(super) const NO_FIELD: &str =
     "watch goes on without; report the build and its id, so that it gets into the table";
 
-impl Serialize for Probes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Point<'a> {
-            ok: bool,
-            emulated: Option<bool>,
-            reason: Option<&'a str>,
-            remedy: Option<&'a str>,
-            site: Option<Place<'a>>,
-        }
-        #[derive(Serialize)]
-        struct Place<'a> {
-            function: &'a str,
-            function_offset: u64,
-            file_offset: u64,
-            instruction: &'a str,
-            bytes: String,
-            register: String,
-        }
-        let point = match &self.0 {
-            Ok(site) => Point {
+/// One probe point as `--json` has it.
+#[derive(Serialize)]
+struct Point<'a> {
+    ok: bool,
+    emulated: Option<bool>,
+    reason: Option<&'a str>,
+    remedy: Option<&'a str>,
+    site: Option<Place<'a>>,
+}
+
+#[derive(Serialize)]
+struct Place<'a> {
+    function: &'a str,
+    function_offset: u64,
+    file_offset: u64,
+    instruction: &'a str,
+    bytes: String,
+    register: String,
+}
+
+impl<'a> Point<'a> {
+    fn of(found: &'a Result<Site, String>, remedy: Option<&'a str>) -> Self {
+        match found {
+            Ok(site) => Self {
                 ok: true,
                 emulated: Some(site.trap == TrapCost::Emulated),
                 reason: None,
@@ -246,24 +275,29 @@ impl Serialize for Probes {
                     function_offset: site.function_offset,
                     file_offset: site.file_offset,
                     instruction: &site.instruction,
-                    bytes: site
-                        .bytes
-                        .iter()
-                        .map(|byte| format!("{byte:02x}"))
-                        .collect(),
+                    bytes: site.bytes.iter().map(|b| format!("{b:02x}")).collect(),
                     register: site.register.to_string(),
                 }),
             },
-            Err(why) => Point {
+            Err(why) => Self {
                 ok: false,
                 emulated: None,
                 reason: Some(why),
-                remedy: Some(NO_SITE),
+                remedy,
                 site: None,
             },
-        };
-        let mut probes = serializer.serialize_map(Some(1))?;
-        probes.serialize_entry(PROBE, &point)?;
+        }
+    }
+}
+
+impl Serialize for Probes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut probes = serializer.serialize_map(Some(1 + self.1.len()))?;
+        probes.serialize_entry(PROBE, &Point::of(&self.0, Some(NO_SITE)))?;
+        for (hook, found) in &self.1 {
+            // No build has all of them: there is nothing to be remedied.
+            probes.serialize_entry(hook.as_str(), &Point::of(found, None))?;
+        }
         probes.end()
     }
 }
@@ -304,7 +338,7 @@ impl Server {
         };
         let pids = pids.to_vec();
         Self {
-            probes: Probes(site),
+            probes: Probes(site, Vec::new()),
             pids,
             ..Self::new((0, 0), server, Err("no reason".into()))
         }

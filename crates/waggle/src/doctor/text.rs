@@ -5,7 +5,7 @@ use std::fmt::Write;
 use waggle_probes::capability::{Fact, Facts, Kernel};
 use waggle_report::host::HostFacts;
 use waggle_report::table::WIDTH;
-use waggle_symbols::{Field, Location, Source, TrapCost};
+use waggle_symbols::{Field, Hook, Location, Site, Source, TrapCost};
 
 use super::servers::{NO_FIELD, NO_SITE, PROBE, Server};
 use super::{Report, Verdict};
@@ -177,7 +177,34 @@ fn block(text: &mut String, server: &Server, all_seen: bool) {
         }
         Err(why) => item(text, "NO", PROBE, why, Some(NO_SITE)),
     }
+    hooks(text, &server.probes.1);
     fields(text, &server.fields.0);
+}
+
+/// Which of the functions that tell of waits, locks and commits the build has, and which not.
+fn hooks(text: &mut String, hooks: &[(Hook, Result<Site, String>)]) {
+    let (here, absent): (Vec<_>, Vec<_>) = hooks.iter().partition(|(_, found)| found.is_ok());
+    if hooks.is_empty() {
+        return;
+    }
+    let names = |of: &[&(Hook, _)]| {
+        let names: Vec<&str> = of.iter().map(|(hook, _)| hook.as_str()).collect();
+        names.join(", ")
+    };
+    let stepped: Vec<_> = here
+        .iter()
+        .copied()
+        .filter(|(_, found)| matches!(found, Ok(site) if site.trap == TrapCost::SingleStepped))
+        .collect();
+    let mut said = names(&here);
+    if !stepped.is_empty() {
+        let _ = write!(said, "; single-stepped: {}", names(&stepped));
+    }
+    if !absent.is_empty() {
+        let _ = write!(said, "; not in this build: {}", names(&absent));
+    }
+    let mark = if here.is_empty() { "no" } else { "ok" };
+    item(text, mark, "waits and locks", &said, None);
 }
 
 fn processes(server: &Server, all_seen: bool) -> String {

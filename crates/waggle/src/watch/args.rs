@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use waggle_agent::aggregate::SampleSettings;
+use waggle_agent::budget::Limits;
 use waggle_probes::statement::{Options, TEXT_BYTES_MAX};
 use waggle_server::Flavour;
+use waggle_wire::Dsn;
 
+use super::exports::{ExportArgs, Exports};
 use crate::cli::Failure;
 
 /// Watch every statement of running servers, from the kernel.
@@ -42,9 +46,39 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 
-    /// With --log: only statements that took at least this long, and failed ones
-    #[arg(long, value_name = "MILLISECONDS", requires = "log")]
+    /// Keep statements that took at least this long as samples [default: 1000]; with --log, write
+    /// only these, and failed ones
+    #[arg(long, value_name = "MILLISECONDS")]
     slower: Option<f64>,
+
+    /// Keep one statement in N as a sample, drawn at random; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    sample: u32,
+
+    /// Give samples the statements' own text; one that may carry a password is never shown
+    #[arg(long)]
+    literals: bool,
+
+    /// CPU time waggle may use, percent of one core; over it, it leaves out texts, then samples,
+    /// wait classes, and everything but the count, and says so
+    #[arg(long, value_name = "PERCENT")]
+    max_cpu: Option<f64>,
+
+    /// Memory waggle may use, MiB; over it, the same is left out
+    #[arg(long, value_name = "MIB")]
+    max_memory: Option<u32>,
+
+    /// Where statements are seen
+    #[arg(long, value_enum, default_value_t = SourceArg::Uprobe)]
+    source: SourceArg,
+
+    /// With --source slowlog: the file to follow
+    #[arg(long, value_name = "FILE", required_if_eq("source", "slowlog"))]
+    slow_log: Option<PathBuf>,
+
+    /// Ask this server for counters and lock tables, and with --source perfschema for statements
+    #[arg(long, value_name = "DSN")]
+    dsn: Option<String>,
 
     /// Bytes copied of each statement's text; longer ones are cut and counted
     #[arg(long, value_name = "BYTES", default_value_t = Options::default().text_bytes_max)]
@@ -53,6 +87,9 @@ pub(crate) struct Args {
     /// Room between kernel and agent, KiB; a full ring loses statements, and counts them
     #[arg(long, value_name = "KIB", default_value_t = Options::default().ring_bytes >> 10)]
     ring_kib: u32,
+
+    #[command(flatten)]
+    exports: ExportArgs,
 
     /// Obey `attach`, `empty`, `detach`, `quit` lines on standard input, one JSON line each
     #[arg(long, hide = true)]
@@ -73,6 +110,23 @@ struct TargetArgs {
     /// Start a throw-away server and watch it
     #[arg(long, value_name = "mysql|mariadb")]
     sandbox: Option<Flavour>,
+
+    /// Watch no statement: only what the host uses
+    #[arg(long)]
+    host_only: bool,
+}
+
+/// Where statements are seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum SourceArg {
+    /// One probe at the end of every statement
+    Uprobe,
+    /// The network's packets, decoded
+    Packets,
+    /// The server's PERFORMANCE_SCHEMA, polled
+    Perfschema,
+    /// The server's slow log, followed
+    Slowlog,
 }
 
 /// Which servers are watched.
@@ -81,6 +135,7 @@ pub(super) enum Target {
     Pid(u32),
     All,
     Sandbox(Flavour),
+    HostOnly,
 }
 
 /// What `watch` was asked to do, checked.
@@ -93,7 +148,13 @@ pub(super) struct Plan {
     pub(super) record: Option<PathBuf>,
     pub(super) log: Option<PathBuf>,
     pub(super) slower: Option<Duration>,
+    pub(super) samples: SampleSettings,
+    pub(super) limits: Limits,
+    pub(super) source: SourceArg,
+    pub(super) dsn: Option<Dsn>,
+    pub(super) slow_log: Option<PathBuf>,
     pub(super) probe: Options,
+    pub(super) exports: Exports,
     pub(super) control: bool,
 }
 
@@ -119,8 +180,10 @@ impl Args {
         let target = match (self.target.pid, self.target.all, self.target.sandbox) {
             (Some(pid), _, _) => Target::Pid(pid),
             (_, _, Some(flavour)) => Target::Sandbox(flavour),
-            _ => Target::All,
+            (_, true, _) => Target::All,
+            _ => Target::HostOnly,
         };
+        let dsn = self.dsn()?;
         if !(64..=TEXT_BYTES_MAX).contains(&self.text_bytes) {
             return Err(Failure::unusable(anyhow::anyhow!(
                 "--text-bytes {}: use 64 to {TEXT_BYTES_MAX}",
@@ -133,19 +196,77 @@ impl Args {
                 self.ring_kib
             )));
         }
+        let limits = self.limits()?;
+        let slower = self.slower.map(slower).transpose()?;
+        let samples = SampleSettings {
+            slower: slower.or(SampleSettings::default().slower),
+            one_in: self.sample,
+            literals: self.literals,
+        };
         Ok(Plan {
             target,
+            samples,
+            limits,
+            source: self.source,
+            slow_log: self.slow_log,
+            dsn,
             duration: self.duration.map(|d| seconds("duration", d)).transpose()?,
             interval: seconds("interval", self.interval)?,
             top: self.top.max(1),
             record: self.record,
             log: self.log,
-            slower: self.slower.map(slower).transpose()?,
+            slower,
             probe: Options {
                 text_bytes_max: self.text_bytes,
                 ring_bytes: self.ring_kib << 10,
             },
+            exports: self.exports.plan()?,
             control: self.control,
         })
+    }
+
+    fn limits(&self) -> Result<Limits, Failure> {
+        if let Some(percent) = self.max_cpu
+            && !(0.1..=100_000.0).contains(&percent)
+        {
+            return Err(Failure::unusable(anyhow::anyhow!(
+                "--max-cpu {percent}: use a percentage of one core from 0.1 to 100000"
+            )));
+        }
+        if self.max_memory.is_some_and(|mib| mib < 16) {
+            return Err(Failure::unusable(anyhow::anyhow!(
+                "--max-memory: use at least 16 MiB"
+            )));
+        }
+        Ok(Limits {
+            cpu: self.max_cpu.map(|percent| percent / 100.0),
+            memory: self.max_memory.map(|mib| u64::from(mib) << 20),
+        })
+    }
+
+    /// The one server that may be asked, if the flags name one.
+    fn dsn(&self) -> Result<Option<Dsn>, Failure> {
+        let wanted = matches!(self.source, SourceArg::Perfschema);
+        if self.source != SourceArg::Uprobe && self.target.pid.is_none() {
+            return Err(Failure::unusable(anyhow::anyhow!(
+                "--source other than uprobe watches one server: name it with --pid"
+            )));
+        }
+        if self.dsn.is_some() && self.target.pid.is_none() {
+            return Err(Failure::unusable(anyhow::anyhow!(
+                "--dsn belongs to one server: name it with --pid"
+            )));
+        }
+        let named = self.dsn.clone().or_else(|| {
+            let variable = std::env::var("WAGGLE_DSN").ok();
+            variable.filter(|_| wanted)
+        });
+        match named {
+            Some(text) => Ok(Some(text.parse().map_err(Failure::unusable)?)),
+            None if wanted => Err(Failure::unusable(anyhow::anyhow!(
+                "--source perfschema asks the server: name it with --dsn or WAGGLE_DSN"
+            ))),
+            None => Ok(None),
+        }
     }
 }

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
-use waggle_digest::{DigestId, carries_secret};
-
-use super::digests::Statement;
+use waggle_agent::aggregate::{Seen, Tap};
+use waggle_agent::statement::Text;
 
 /// One line.
 #[derive(Debug, Serialize)]
@@ -20,17 +19,17 @@ struct Line<'a> {
     /// End of the statement, us since 1970.
     time_us: u64,
     server: u32,
-    connection: u64,
+    connection: Option<u64>,
     user: std::borrow::Cow<'a, str>,
     database: std::borrow::Cow<'a, str>,
     digest: String,
     latency_us: Option<f64>,
-    rows_sent: u64,
-    rows_examined: u64,
-    error: u32,
+    rows_sent: Option<u64>,
+    rows_examined: Option<u64>,
+    error: Option<u32>,
     truncated: bool,
     redacted: bool,
-    text: std::borrow::Cow<'a, str>,
+    text: &'a str,
 }
 
 /// Where statements are written, and which.
@@ -41,9 +40,9 @@ pub(super) struct StatementLog {
     slower: Option<Duration>,
     failed: Option<io::Error>,
     /// Statements written.
-    pub(super) written: u64,
+    written: u64,
     /// Statements that could not be written.
-    pub(super) lost: u64,
+    lost: u64,
 }
 
 impl StatementLog {
@@ -60,59 +59,6 @@ impl StatementLog {
             written: 0,
             lost: 0,
         })
-    }
-
-    /// Writes one statement, if it is wanted.
-    pub(super) fn write(
-        &mut self,
-        server: u32,
-        time_us: u64,
-        id: DigestId,
-        fingerprint: &str,
-        statement: &Statement<'_>,
-    ) {
-        let latency = statement.latency_ns.map(Duration::from_nanos);
-        let wanted = self
-            .slower
-            .is_none_or(|slower| latency.is_some_and(|l| l >= slower))
-            || statement.error_number != 0;
-        if !wanted {
-            return;
-        }
-        if self.failed.is_some() {
-            self.lost += 1;
-            return;
-        }
-        let redacted = carries_secret(statement.text);
-        let line = Line {
-            time_us,
-            server,
-            connection: statement.connection_id,
-            user: String::from_utf8_lossy(statement.user),
-            database: String::from_utf8_lossy(statement.database),
-            digest: id.to_string(),
-            latency_us: latency.map(|l| l.as_nanos() as f64 / 1e3),
-            rows_sent: statement.rows_sent,
-            rows_examined: statement.rows_examined,
-            error: statement.error_number,
-            truncated: statement.truncated,
-            redacted,
-            text: if redacted {
-                fingerprint.into()
-            } else {
-                String::from_utf8_lossy(statement.text)
-            },
-        };
-        let result = serde_json::to_writer(&mut self.out, &line)
-            .map_err(io::Error::from)
-            .and_then(|()| self.out.write_all(b"\n"));
-        match result {
-            Ok(()) => self.written += 1,
-            Err(error) => {
-                self.failed = Some(error);
-                self.lost += 1;
-            }
-        }
     }
 
     /// Hands what is buffered to the system.
@@ -134,6 +80,56 @@ impl StatementLog {
                     self.lost
                 )
             }),
+        }
+    }
+}
+
+impl Tap for StatementLog {
+    /// Writes one statement, if it is wanted.
+    fn statement(&mut self, seen: &Seen<'_>) {
+        let statement = seen.statement;
+        let latency = statement.latency_ns.map(Duration::from_nanos);
+        let wanted = self
+            .slower
+            .is_none_or(|slower| latency.is_some_and(|l| l >= slower))
+            || statement.work.error.unwrap_or(0) != 0;
+        if !wanted {
+            return;
+        }
+        if self.failed.is_some() {
+            self.lost += 1;
+            return;
+        }
+        let line = Line {
+            time_us: seen.time_us,
+            server: seen.pid,
+            connection: statement.connection_id,
+            user: String::from_utf8_lossy(statement.user),
+            database: String::from_utf8_lossy(statement.database),
+            digest: seen.digest.to_string(),
+            latency_us: latency.map(|l| l.as_nanos() as f64 / 1e3),
+            rows_sent: statement.work.rows_sent,
+            rows_examined: statement.work.rows_examined,
+            error: statement.work.error,
+            truncated: matches!(
+                statement.text,
+                Text::Whole {
+                    truncated: true,
+                    ..
+                }
+            ),
+            redacted: seen.redacted,
+            text: &seen.text,
+        };
+        let result = serde_json::to_writer(&mut self.out, &line)
+            .map_err(io::Error::from)
+            .and_then(|()| self.out.write_all(b"\n"));
+        match result {
+            Ok(()) => self.written += 1,
+            Err(error) => {
+                self.failed = Some(error);
+                self.lost += 1;
+            }
         }
     }
 }

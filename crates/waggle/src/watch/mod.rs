@@ -1,41 +1,54 @@
 //! What are the servers of this host doing, statement by statement?
 //!
-//! Data flow: probe -> ring buffer -> [`watched`] -> digests -> [`report`]. One thread polls every
-//! ring buffer some fifty times a second; the kernel half never wakes it. Neighbours: the probe
-//! and its fit come from `waggle-probes`, the servers from `waggle-server`, fingerprints from
-//! `waggle-digest`.
+//! Data flow: `waggle-agent` reads sources and makes views; [`session`] turns it, [`present`] shows
+//! views as they come, [`report`] makes text and JSON of them. Neighbours: `waggle-agent` below,
+//! which does the watching; `waggle lab` drives this verb by [`control`].
 //!
 //! Invariant: a server is only ever looked at. The probe goes with this process.
 
-mod agent;
 mod args;
 mod control;
-mod digests;
+mod exports;
 mod log;
+mod present;
+mod record;
 mod report;
-mod trust;
-mod watched;
+mod screen;
+mod session;
 
 pub(crate) use args::Args;
 
 use anyhow::{Context, anyhow};
-use waggle_server::process::{self, ServerProcess};
+use waggle_agent::agent::{self, Agent};
+use waggle_agent::aggregate;
+use waggle_agent::source::Source;
+use waggle_agent::source::packets::{PacketPlan, PacketSource};
+use waggle_agent::source::perfschema::PerfschemaSource;
+use waggle_agent::source::slowlog::SlowlogSource;
+use waggle_server::discovery::Found;
+use waggle_server::process::{self, NotAServer};
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 
 use crate::cli::{Failure, Output};
-use agent::Agent;
-use args::{Plan, Target};
+use args::{Plan, SourceArg, Target};
+use session::Session;
 
 /// Runs the verb.
 pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     let plan = args.plan()?;
-    crate::preflight::can_trace()?;
-    let (servers, sandbox) = targets(&plan)?;
-    let mut agent = Agent::new(plan, *out)?;
-    for server in servers {
-        agent.add(server)?;
+    if plan.source == SourceArg::Uprobe && plan.target != Target::HostOnly {
+        crate::preflight::can_trace()?;
     }
-    let result = agent.run();
+    let (servers, sandbox) = targets(&plan)?;
+    let mut agent = Agent::new(settings(&plan));
+    for server in servers {
+        add(&mut agent, server, &plan).map_err(Failure::Unusable)?;
+    }
+    let needs_server = plan.target != Target::HostOnly;
+    plan.exports
+        .start(&mut agent, plan.interval, needs_server)
+        .map_err(Failure::Unusable)?;
+    let result = Session::new(plan, *out, agent)?.run();
     if let Some(sandbox) = sandbox {
         sandbox
             .stop()
@@ -45,29 +58,64 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     result
 }
 
-fn targets(plan: &Plan) -> Result<(Vec<ServerProcess>, Option<Sandbox>), Failure> {
-    match plan.target {
-        Target::Pid(pid) => {
-            let server = process::from_pid(pid).map_err(|error| {
-                Failure::unusable(anyhow!(
-                    "{error}; `waggle doctor` lists the servers that run"
-                ))
-            })?;
-            Ok((vec![server], None))
+fn settings(plan: &Plan) -> agent::Settings {
+    agent::Settings {
+        follow: plan.target == Target::All,
+        capture: !plan.control,
+        probe: plan.probe,
+        aggregate: aggregate::Settings {
+            samples: plan.samples,
+            ..aggregate::Settings::default()
+        },
+        interval: plan.interval,
+        host: !plan.control,
+        dsn: plan.dsn.clone(),
+        limits: plan.limits,
+    }
+}
+
+/// Opens the source that the plan names.
+fn add(agent: &mut Agent, server: Found, plan: &Plan) -> anyhow::Result<()> {
+    let source: Box<dyn Source> = match (plan.source, &plan.dsn, &plan.slow_log) {
+        (SourceArg::Packets, ..) => {
+            Box::new(PacketSource::open(&PacketPlan::of(server.process.pid))?)
         }
+        (SourceArg::Perfschema, Some(dsn), _) => Box::new(PerfschemaSource::open(dsn)?),
+        (SourceArg::Slowlog, _, Some(path)) => Box::new(SlowlogSource::open(path)?),
+        // The plan names what each needs.
+        _ => return agent.add(server),
+    };
+    agent.add_source(server, source)
+}
+
+/// The server with this process id.
+fn server(pid: u32) -> Result<Found, Failure> {
+    let refused = |error: NotAServer| {
+        Failure::unusable(anyhow!(
+            "{error}; `waggle doctor` lists the servers that run"
+        ))
+    };
+    process::from_pid(pid).map_err(refused)?;
+    let gone = || refused(NotAServer::NoSuchProcess(pid));
+    agent::found(pid).ok_or_else(gone)
+}
+
+fn targets(plan: &Plan) -> Result<(Vec<Found>, Option<Sandbox>), Failure> {
+    match plan.target {
+        Target::Pid(pid) => Ok((vec![server(pid)?], None)),
         Target::All => {
-            let found = process::find_servers();
-            if found.is_empty() {
+            // The agent finds them, those that run and those that come.
+            if process::find_servers().is_empty() {
                 eprintln!("no MySQL or MariaDB server runs on this host yet; waiting for one");
             }
-            Ok((found, None))
+            Ok((Vec::new(), None))
         }
+        Target::HostOnly => Ok((Vec::new(), None)),
         Target::Sandbox(flavour) => {
             let sandbox = Sandbox::start(&SandboxSpec::new(flavour))
                 .map_err(|error| Failure::unusable(anyhow::Error::from(error)))?;
             eprintln!("throw-away server: --dsn '{}'", sandbox.dsn_socket());
-            let server = process::from_pid(sandbox.pid()).map_err(Failure::ran)?;
-            Ok((vec![server], Some(sandbox)))
+            Ok((vec![server(sandbox.pid())?], Some(sandbox)))
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use waggle_symbols::FieldName;
 
 use crate::need::{is_root, need};
 
@@ -48,7 +49,7 @@ fn server<'a>(report: &'a Value, binary: &Path) -> &'a Value {
 
 fn assert_all_fields_with(server: &Value, source: &str) {
     let fields = server["fields"].as_object().expect("fields by name");
-    assert_eq!(fields.len(), 9);
+    assert_eq!(fields.len(), FieldName::ALL.len());
     for (name, field) in fields {
         assert_eq!(field["ok"], true, "{name}: {field}");
         assert!(
@@ -83,6 +84,14 @@ fn finds_mariadb_complete_and_emulated() {
     );
     assert_eq!(probe["reason"], Value::Null);
     assert_eq!(probe["site"]["register"], "rdi");
+    let wait = &server["probes"]["thd_wait_begin"];
+    assert_eq!(
+        (&wait["ok"], &wait["emulated"], &wait["site"]["register"]),
+        (&true.into(), &true.into(), &"rdi".into())
+    );
+    let redo = &server["probes"]["log_write_up_to"];
+    assert_eq!((&redo["ok"], &redo["site"]), (&false.into(), &Value::Null));
+    assert!(redo["reason"].as_str().unwrap().contains("does not export"));
     assert!(
         probe["site"]["function"]
             .as_str()
@@ -305,7 +314,7 @@ fn an_unknown_build_is_decoded() {
     let output = run(&mut doctor(&["--binary", name]));
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(
-        text.contains("9 of 9 fields") && text.contains("decoded from "),
+        text.contains("22 of 22 fields") && text.contains("decoded from "),
         "{text}"
     );
 }

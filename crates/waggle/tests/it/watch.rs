@@ -4,5 +4,8 @@ mod exact;
 mod faults;
 mod fields;
 pub(crate) mod raw;
+mod screen;
+mod secrets;
+mod servers;
 mod speed;
 pub(crate) mod stage;

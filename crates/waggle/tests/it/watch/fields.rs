@@ -158,11 +158,13 @@ fn names_of_every_length_and_script() {
         .0
         .pointer("/servers/0/missing")
         .expect("missing");
-    assert_eq!(
-        missing,
-        &serde_json::json!({}),
-        "nothing is doubted because it is cut"
-    );
+    for field in ["query", "user", "database", "client_host"] {
+        assert_eq!(
+            missing.get(field),
+            None,
+            "nothing is doubted because it is cut"
+        );
+    }
     let digest = account.report.digest("select ?");
     let shown = |field: &str| digest[field].as_str().expect("a name").to_owned();
     assert!(shown("database").starts_with(&"蜂".repeat(20)), "{digest}");

@@ -18,13 +18,13 @@ use super::stage::{Watching, connect, flavours, run, server, settle, turn, wait_
 const CLIENTS: u64 = 8;
 
 /// Point selects on `CLIENTS` connections until told to stop; each thread returns how many.
-struct PointSelects {
+pub(super) struct PointSelects {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<u64>>,
 }
 
 impl PointSelects {
-    fn start(server: &Sandbox, clients: u64, each: Option<u64>) -> Self {
+    pub(super) fn start(server: &Sandbox, clients: u64, each: Option<u64>) -> Self {
         let mut admin = connect(server);
         let rows: Vec<String> = (1..=1000)
             .map(|id| format!("({id}, 'value {id}')"))
@@ -70,7 +70,7 @@ impl PointSelects {
             .sum()
     }
 
-    fn end(self) -> u64 {
+    pub(super) fn end(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.wait()
     }

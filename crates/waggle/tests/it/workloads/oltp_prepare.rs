@@ -88,8 +88,16 @@ fn tables_have_the_same_content_by_seed_however_they_are_loaded() {
             let after: u64 = value(&mut connection, counter).parse().expect("a number");
             inserts.insert(way, after - before);
         }
-        assert_eq!(inserts["ON"], 0, "{flavour}: streamed");
-        assert!(inserts["OFF"] > 0, "{flavour}: in INSERTs");
+        if flavour == Flavour::MariaDb {
+            assert!(inserts["ON"] > 0, "in bulk");
+            assert_eq!(
+                inserts["ON"], inserts["OFF"],
+                "in bulk, whatever the setting"
+            );
+        } else {
+            assert_eq!(inserts["ON"], 0, "streamed");
+            assert!(inserts["OFF"] > 0, "in INSERTs");
+        }
         assert_eq!(contents[0][0], format!("{ROWS} 1 {ROWS} 119 119 59 1 1"));
         assert_eq!(contents[0], contents[1], "{flavour}: one seed, two ways");
         assert_ne!(contents[0], contents[2], "{flavour}: another seed");

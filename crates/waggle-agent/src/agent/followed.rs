@@ -1,0 +1,347 @@
+//! One server under watch: its source, what was summed of it, and what its process uses.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use waggle_probes::statement::Program;
+use waggle_probes::wait::WaitClass;
+use waggle_server::discovery::Found;
+use waggle_server::process::ServerProcess;
+
+use waggle_wire::Dsn;
+
+use super::Settings;
+use crate::aggregate::{Aggregate, Clocks, Going, Hearers, Tap};
+use crate::budget::Shed;
+use crate::host::{ProcessSample, ServerStatus};
+use crate::hosts::{ProcessSampler, StatusSampler};
+use crate::lock::LockKind;
+use crate::locks::LockWatch;
+use crate::sessions::Moment;
+use crate::source::uprobe::UprobeSource;
+use crate::source::{Abilities, Observation, Source};
+use crate::statement::ServerId;
+use crate::view::{LoadView, ServerView};
+
+/// The eye on a server: the probe, which can be switched, or another.
+pub(super) enum Eye {
+    Probe(Box<UprobeSource>),
+    Other(Box<dyn Source>),
+}
+
+impl Eye {
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Probe(probe) => &mut **probe,
+            Self::Other(source) => &mut **source,
+        }
+    }
+}
+
+/// A server and all that is known of it.
+pub(super) struct Followed {
+    pub(super) id: ServerId,
+    pub(super) process: ServerProcess,
+    /// How operators know it.
+    instance: Arc<str>,
+    pub(super) pidfd: OwnedFd,
+    pub(super) aggregate: Aggregate,
+    /// `None` once it is watched no more.
+    eye: Option<Eye>,
+    locks: Option<Box<LockWatch>>,
+    /// Why there is none, if it was tried.
+    no_locks: Option<String>,
+    /// Why time is not split, if it is not.
+    pub(super) no_times: Option<String>,
+    dsn: Option<Dsn>,
+    /// What the source could know, kept for after its end.
+    abilities: Abilities,
+    kind: crate::source::SourceKind,
+    started_us: u64,
+    /// Why it is watched no more, and since when.
+    pub(super) ended: Option<(Arc<str>, Instant)>,
+    sampler: Option<ProcessSampler>,
+    sample: Option<ProcessSample>,
+    status_sampler: Option<StatusSampler>,
+    status: Option<ServerStatus>,
+}
+
+impl Followed {
+    /// Begins to follow a server through `eye`; a probe is not attached yet.
+    pub(super) fn new(
+        id: ServerId,
+        found: Found,
+        mut eye: Eye,
+        settings: &Settings,
+    ) -> anyhow::Result<Self> {
+        let process = found.process;
+        let pid = Pid::from_raw(process.pid.cast_signed()).context("process id 0")?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())
+            .with_context(|| format!("cannot follow process {}", process.pid))?;
+        let clocks = Clocks::now();
+        let lost = match &eye {
+            Eye::Probe(_) => UprobeSource::LOST,
+            Eye::Other(_) => &[],
+        };
+        let seed = clocks.realtime_ns ^ u64::from(process.pid) << 32;
+        let status = settings.dsn.as_ref().map(StatusSampler::new).transpose();
+        Ok(Self {
+            id,
+            instance: found.instance.name.into(),
+            pidfd,
+            aggregate: Aggregate::new((id, process.pid), &settings.aggregate, seed, lost),
+            abilities: eye.source().abilities(),
+            kind: eye.source().kind(),
+            eye: Some(eye),
+            locks: None,
+            no_locks: None,
+            no_times: None,
+            dsn: settings.dsn.clone(),
+            started_us: clocks.realtime_ns / 1000,
+            ended: None,
+            // A server that cannot be sampled is watched all the same.
+            sampler: ProcessSampler::new(process.pid).ok(),
+            sample: None,
+            status_sampler: status.context("cannot read the server's counters")?,
+            status: None,
+            process,
+        })
+    }
+
+    /// Its probe, if that is its source and it is still watched.
+    pub(super) fn probe(&mut self) -> Option<&mut UprobeSource> {
+        match &mut self.eye {
+            Some(Eye::Probe(probe)) => Some(&mut **probe),
+            _ => None,
+        }
+    }
+
+    /// Places `program`; a source that is no probe is always in place.
+    pub(super) fn attach(&mut self, program: Program) -> anyhow::Result<()> {
+        self.probe().map_or(Ok(()), |probe| probe.attach(program))
+    }
+
+    /// Begins to capture: statements, then all that explains them.
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+        self.attach(Program::Capture)?;
+        self.watch_locks();
+        Ok(())
+    }
+
+    /// Takes everything the source has. Returns how many observations.
+    pub(super) fn drain(
+        &mut self,
+        clocks: Clocks,
+        tap: Option<&mut (dyn Tap + '_)>,
+    ) -> anyhow::Result<usize> {
+        let Self {
+            eye: Some(eye),
+            aggregate,
+            locks,
+            ..
+        } = self
+        else {
+            return Ok(0);
+        };
+        let mut hearers = Hearers {
+            tap,
+            locks: locks.as_deref_mut(),
+        };
+        let polled = eye
+            .source()
+            .poll(&mut |observation| aggregate.observe(observation, clocks, &mut hearers));
+        self.drain_locks(clocks);
+        polled
+    }
+
+    /// Takes what is new of lock waits.
+    fn drain_locks(&mut self, clocks: Clocks) {
+        let Some(locks) = &mut self.locks else {
+            return;
+        };
+        locks.poll(&moment(clocks));
+        let mut take = |observation| {
+            let nobody = &mut Hearers::default();
+            self.aggregate.observe(observation, clocks, nobody);
+        };
+        locks
+            .take_ended()
+            .into_iter()
+            .for_each(|wait| take(Observation::LockWait(wait)));
+        locks
+            .take_deadlocks()
+            .into_iter()
+            .for_each(|deadlock| take(Observation::Deadlock(deadlock)));
+    }
+
+    /// Begins to watch lock waits; without, all the rest is watched.
+    fn watch_locks(&mut self) {
+        let (pid, exe, dsn) = (self.process.pid, self.process.exe_file(), self.dsn.clone());
+        let Some(layout) = self.probe().map(|probe| probe.layout().clone()) else {
+            return;
+        };
+        match LockWatch::attach(pid, &exe, &layout, dsn) {
+            Ok(locks) => self.locks = Some(Box::new(locks)),
+            Err(error) => self.no_locks = Some(format!("{error:#}")),
+        }
+    }
+
+    /// Looks at what every session does now.
+    fn look_at_sessions(&mut self) {
+        let Some(locks) = &mut self.locks else {
+            return;
+        };
+        let clocks = Clocks::now();
+        let moment = moment(clocks);
+        locks.look_at_sessions(&moment);
+        let waits = locks.waits(&moment);
+        let class = |id: u64| {
+            let wait = waits.iter().find(|w| w.waiter.connection_id == Some(id))?;
+            Some(match wait.kind {
+                LockKind::Row => WaitClass::RowLock,
+                LockKind::Metadata => WaitClass::MetadataLock,
+                LockKind::Table => WaitClass::TableLock,
+            })
+        };
+        let own = locks.own_connection_id();
+        let going = locks.sessions().iter().filter_map(|session| {
+            let running = session.running.as_ref()?;
+            (session.connection_id != own).then(|| Going {
+                connection_id: session.connection_id,
+                start_ns: running.start_ns,
+                user: session.user.as_bytes(),
+                database: session.database.as_bytes(),
+                waits: class(session.connection_id),
+            })
+        });
+        self.aggregate.look(going, clocks.monotonic_ns);
+    }
+
+    /// Removes a probe and takes what is left.
+    pub(super) fn detach(&mut self, tap: Option<&mut (dyn Tap + '_)>) -> anyhow::Result<usize> {
+        if let Some(probe) = self.probe() {
+            probe.detach();
+        }
+        // One poll takes a part only; nothing comes any more.
+        let mut tap = tap;
+        let mut total = 0;
+        loop {
+            match self.drain(Clocks::now(), super::reborrow(&mut tap))? {
+                0 => return Ok(total),
+                count => total += count,
+            }
+            if self.probe().is_none() {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// It is watched no more: what is left is taken, the source closed.
+    pub(super) fn end(&mut self, why: &str, tap: Option<&mut (dyn Tap + '_)>) {
+        // What it yielded stands, and there is nobody left to yield more.
+        let _ = self.detach(tap);
+        if let Some(locks) = &mut self.locks {
+            locks.server_ended(&moment(Clocks::now()));
+            self.drain_locks(Clocks::now());
+        }
+        self.locks = None;
+        if let Some(mut eye) = self.eye.take() {
+            self.abilities = eye.source().abilities();
+        }
+        self.sampler = None;
+        self.status_sampler = None;
+        self.ended = Some((why.into(), Instant::now()));
+    }
+
+    /// Leaves something out, or does it again.
+    pub(super) fn shed(&mut self, shed: Shed, on: bool) {
+        match shed {
+            Shed::Text => self.aggregate.shed_text(on),
+            Shed::Samples => self.aggregate.shed_samples(on),
+            Shed::Classes | Shed::Probe => {}
+        }
+        if let Some(probe) = self.probe() {
+            probe.shed(shed, on);
+        }
+    }
+
+    /// Reads what process and server say of themselves.
+    pub(super) fn sample(&mut self) {
+        self.look_at_sessions();
+        if let Some(sampler) = &mut self.sampler {
+            self.sample = sampler.sample().ok().or(self.sample.take());
+        }
+        if let Some(sampler) = &mut self.status_sampler {
+            self.status = Some(sampler.sample());
+        }
+    }
+
+    /// What the source can know.
+    pub(super) fn abilities(&mut self) -> Abilities {
+        if let Some(eye) = &mut self.eye {
+            self.abilities = eye.source().abilities();
+            let missing = &mut self.abilities.missing;
+            missing.extend(self.locks.iter().flat_map(|locks| locks.missing()));
+            for (what, why) in [("lock_waits", &self.no_locks), ("times", &self.no_times)] {
+                missing.extend(why.iter().map(|why| (what.to_owned(), why.clone())));
+            }
+        }
+        self.abilities.clone()
+    }
+
+    /// `MySQL 9.7.4`, for people.
+    pub(super) fn name(&self) -> String {
+        let version = self.process.version.as_deref();
+        format!(
+            "{} {}",
+            self.process.flavour.name(),
+            version.unwrap_or("of unknown version")
+        )
+    }
+
+    /// Its part of a view.
+    pub(super) fn view(&mut self, clocks: Clocks) -> ServerView {
+        let abilities = self.abilities();
+        let mut view = ServerView {
+            id: self.id,
+            pid: self.process.pid,
+            flavour: self.process.flavour.name(),
+            version: self.process.version.as_deref().unwrap_or_default().into(),
+            instance: Arc::clone(&self.instance),
+            source: self.kind,
+            abilities,
+            started_us: self.started_us,
+            ended: self.ended.as_ref().map(|(why, _)| Arc::clone(why)),
+            hits: 0,
+            captured: 0,
+            lost: Vec::new(),
+            degraded: Vec::new(),
+            other_commands: 0,
+            digests: Vec::new(),
+            other: None,
+            retired: None,
+            load: LoadView::default(),
+            waits: Vec::new(),
+            waits_ended: [(0, 0); 3],
+            deadlocks: Vec::new(),
+            deadlock_count: 0,
+            process: self.sample.clone(),
+            status: self.status.clone(),
+        };
+        if let Some(locks) = &mut self.locks {
+            view.waits = locks.waits(&moment(clocks));
+        }
+        self.aggregate.fill(&mut view, clocks);
+        view
+    }
+}
+
+fn moment(clocks: Clocks) -> Moment {
+    Moment {
+        time_ns: clocks.monotonic_ns,
+        unix_us: clocks.realtime_ns / 1000,
+    }
+}

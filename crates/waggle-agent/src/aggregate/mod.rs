@@ -1,0 +1,406 @@
+//! From observations to bounded tables: who did what, how often, and where the time went?
+//!
+//! One [`Aggregate`] a server takes every [`Observation`] and is asked for its part of a view.
+//! Neighbours: sources yield, the agent's loop owns. Invariants: statements captured = digests +
+//! `other` + `retired`; memory is bounded by [`Settings`]; an ordinary statement of a known digest
+//! allocates nothing.
+
+mod causes;
+mod clocks;
+mod digests;
+pub(crate) mod redact;
+mod running;
+mod samples;
+mod session_time;
+mod sums;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use waggle_digest::{DigestId, carries_secret};
+
+use causes::Causes;
+pub use clocks::Clocks;
+use digests::Digests;
+pub use running::Going;
+use running::Running;
+pub use samples::SampleSettings;
+use samples::Sampler;
+use session_time::{Dimension, Split};
+
+use crate::lock::{Deadlock, LockKind, LockWait};
+use crate::locks::LockWatch;
+use crate::sample::Sample;
+use crate::sessions::StatementEnd;
+use crate::source::{Observation, Summed};
+use crate::statement::{ServerId, Statement, Text};
+use crate::view::{LoadView, ServerView};
+
+/// Protocol commands that servers do not count as statements (`Questions`).
+const NOT_STATEMENTS: [u32; 7] = [
+    1,  // COM_QUIT
+    9,  // COM_STATISTICS
+    14, // COM_PING
+    22, // COM_STMT_PREPARE
+    24, // COM_STMT_SEND_LONG_DATA
+    25, // COM_STMT_CLOSE
+    26, // COM_STMT_RESET
+];
+
+/// Most ended waits and deadlocks held between two collections.
+const ENDED_MAX: usize = 4096;
+/// Most deadlocks in a view.
+const DEADLOCKS_SHOWN: usize = 16;
+
+/// Bounds, and what is kept of single statements.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Digests kept apart.
+    pub digests_max: usize,
+    /// Users, databases and client hosts kept apart.
+    pub names_max: usize,
+    /// Single statements.
+    pub samples: SampleSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            digests_max: 2000,
+            names_max: 200,
+            samples: SampleSettings::default(),
+        }
+    }
+}
+
+/// Is shown every captured statement, such as a log of all statements.
+pub trait Tap {
+    /// One statement; called in the order they ended.
+    fn statement(&mut self, seen: &Seen<'_>);
+}
+
+/// One captured statement, as a [`Tap`] may see it.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// Which server.
+    pub server: ServerId,
+    /// Its process.
+    pub pid: u32,
+    /// Its end, us since 1970.
+    pub time_us: u64,
+    /// Percona's id.
+    pub digest: DigestId,
+    /// The statement; its text may carry a secret: show [`text`](Self::text).
+    pub statement: &'a Statement<'a>,
+    /// The text, or the fingerprint if the text may carry a secret or is not known.
+    pub text: Cow<'a, str>,
+    /// The text is the fingerprint.
+    pub redacted: bool,
+}
+
+/// Who else is told of every statement.
+#[derive(Default)]
+pub struct Hearers<'a, 'tap> {
+    /// Is shown every statement.
+    pub tap: Option<&'a mut (dyn Tap + 'tap)>,
+    /// Learns of sessions by the ends of their statements.
+    pub locks: Option<&'a mut LockWatch>,
+}
+
+/// Sums of one server.
+#[derive(Debug)]
+pub struct Aggregate {
+    server: ServerId,
+    pid: u32,
+    digests: Digests,
+    users: Dimension,
+    databases: Dimension,
+    hosts: Dimension,
+    sampler: Sampler,
+    running: Running,
+    captured: u64,
+    other_commands: u64,
+    hits: u64,
+    lost: Causes,
+    degraded: Causes,
+    waits: Vec<LockWait>,
+    waits_ended: [(u64, u64); 3],
+    deadlocks: Vec<Deadlock>,
+    deadlocks_shown: Vec<Deadlock>,
+    deadlock_count: u64,
+}
+
+impl Aggregate {
+    /// Nothing counted yet of a server and its process. `seed` draws the random samples; `lost`
+    /// names causes that are shown also while nothing is lost.
+    pub fn new(
+        (server, pid): (ServerId, u32),
+        settings: &Settings,
+        seed: u64,
+        lost: &[&'static str],
+    ) -> Self {
+        Self {
+            server,
+            pid,
+            digests: Digests::new(settings.digests_max),
+            users: Dimension::new(settings.names_max),
+            databases: Dimension::new(settings.names_max),
+            hosts: Dimension::new(settings.names_max),
+            sampler: Sampler::new(settings.samples, server, seed),
+            running: Running::default(),
+            captured: 0,
+            other_commands: 0,
+            hits: 0,
+            lost: Causes::known(lost),
+            degraded: Causes::known(&["text_truncated", "fields_unread", "latency_unknown"]),
+            waits: Vec::new(),
+            waits_ended: [(0, 0); 3],
+            deadlocks: Vec::new(),
+            deadlocks_shown: Vec::new(),
+            deadlock_count: 0,
+        }
+    }
+
+    /// Takes one observation.
+    #[inline]
+    pub fn observe(
+        &mut self,
+        observation: Observation<'_>,
+        clocks: Clocks,
+        hearers: &mut Hearers<'_, '_>,
+    ) {
+        match observation {
+            Observation::Statement(statement) => self.statement(&statement, clocks, hearers),
+            Observation::Summed(summed) => self.summed(&summed),
+            Observation::LockWait(wait) => self.wait(wait),
+            Observation::Deadlock(deadlock) => self.deadlock(deadlock),
+            Observation::Degraded { cause, count } => self.degraded.add(cause, count),
+            Observation::Hits(count) => self.hits += count,
+            Observation::Lost { cause, count } => self.lost.add(cause, count),
+        }
+    }
+
+    fn statement(
+        &mut self,
+        statement: &Statement<'_>,
+        clocks: Clocks,
+        hearers: &mut Hearers<'_, '_>,
+    ) {
+        if statement
+            .command
+            .is_some_and(|c| NOT_STATEMENTS.contains(&c))
+        {
+            self.other_commands += 1;
+            return;
+        }
+        self.captured += 1;
+        if matches!(
+            statement.text,
+            Text::Whole {
+                truncated: true,
+                ..
+            }
+        ) {
+            self.degraded.add("text_truncated", 1);
+        }
+        if statement.latency_ns.is_none() {
+            self.degraded.add("latency_unknown", 1);
+        }
+        if self.digests.text_shed {
+            self.degraded.add("text_shed", 1);
+        }
+        let split = Split::of(statement.latency_ns.unwrap_or(0), statement.times.as_ref());
+        let left = self.running.ended(statement.connection_id, split);
+        self.users.add(statement.user, &left);
+        self.databases.add(statement.database, &left);
+        self.hosts.add(statement.host, &left);
+        let reason = self.sampler.reason(statement);
+        let digest = self.digests.record(statement, &split);
+        if let Some(reason) = reason {
+            let time_us = clocks.realtime_us(statement.end_ns);
+            self.sampler.keep(reason, statement, digest, time_us);
+        }
+        if let Some(locks) = &mut hearers.locks {
+            locks.statement_ended(&StatementEnd {
+                end_ns: statement.end_ns,
+                start_ns: statement
+                    .latency_ns
+                    .map(|ns| statement.end_ns.saturating_sub(ns)),
+                connection_id: statement.connection_id.unwrap_or(0),
+                thd: statement.thread.map(|thread| thread.thd),
+                tid: statement.thread.map(|thread| thread.tid),
+                user: statement.user,
+                database: statement.database,
+                digest: &digest.id_text,
+                fingerprint: &digest.fingerprint,
+                in_transaction: statement.work.in_transaction,
+                error: statement.work.error.unwrap_or(0),
+            });
+        }
+        if let Some(tap) = &mut hearers.tap {
+            let known =
+                (!Digests::is_other(digest)).then(|| (digest.id, digest.fingerprint.clone()));
+            self.show(statement, clocks, known, *tap);
+        }
+    }
+
+    #[cold]
+    fn show(
+        &mut self,
+        statement: &Statement<'_>,
+        clocks: Clocks,
+        known: Option<(DigestId, std::sync::Arc<str>)>,
+        tap: &mut (dyn Tap + '_),
+    ) {
+        let sql = match statement.text {
+            Text::Whole { sql, .. } => sql,
+            _ => b"",
+        };
+        let (digest, fingerprint) = match known {
+            Some((id, fingerprint)) => (id, fingerprint.to_string()),
+            None => self.digests.identify(sql),
+        };
+        let redacted = carries_secret(sql) || !matches!(statement.text, Text::Whole { .. });
+        tap.statement(&Seen {
+            server: self.server,
+            pid: self.pid,
+            time_us: clocks.realtime_us(statement.end_ns),
+            digest,
+            statement,
+            text: if redacted {
+                fingerprint.into()
+            } else {
+                String::from_utf8_lossy(sql)
+            },
+            redacted,
+        });
+    }
+
+    fn summed(&mut self, summed: &Summed<'_>) {
+        self.captured += summed.count;
+        let split = Split::of_sums(summed.latency_ns, summed.cpu_ns);
+        self.users.add(summed.statement.user, &split);
+        self.databases.add(summed.statement.database, &split);
+        self.hosts.add(summed.statement.host, &split);
+        self.digests.record_summed(summed, &split);
+    }
+
+    /// Counts the time of statements that go on, as one look saw them.
+    pub fn look<'a>(&mut self, going: impl Iterator<Item = Going<'a>>, now_ns: u64) {
+        self.running.begin();
+        for going in going {
+            if let Some(new) = self.running.look(&going, now_ns) {
+                self.users.add(going.user, &new);
+                self.databases.add(going.database, &new);
+                self.hosts.add(b"", &new);
+            }
+        }
+        self.running.end();
+    }
+
+    fn wait(&mut self, wait: LockWait) {
+        if !wait.ended {
+            return;
+        }
+        let (count, sum_us) = &mut self.waits_ended[kind_index(wait.kind)];
+        *count += 1;
+        *sum_us += wait.waited_us;
+        if self.waits.len() < ENDED_MAX {
+            self.waits.push(wait);
+        } else {
+            self.degraded.add("waits_dropped", 1);
+        }
+    }
+
+    fn deadlock(&mut self, deadlock: Deadlock) {
+        self.deadlock_count += 1;
+        if self.deadlocks_shown.len() == DEADLOCKS_SHOWN {
+            self.deadlocks_shown.remove(0);
+        }
+        self.deadlocks_shown.push(deadlock.clone());
+        if self.deadlocks.len() < ENDED_MAX {
+            self.deadlocks.push(deadlock);
+        }
+    }
+
+    /// Takes the samples kept since the last call.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        let dropped = std::mem::take(&mut self.sampler.dropped);
+        self.degraded.add("samples_dropped", dropped);
+        self.sampler.take()
+    }
+
+    /// Takes the waits that ended since the last call.
+    pub fn take_waits(&mut self) -> Vec<LockWait> {
+        std::mem::take(&mut self.waits)
+    }
+
+    /// Takes the deadlocks since the last call.
+    pub fn take_deadlocks(&mut self) -> Vec<Deadlock> {
+        std::mem::take(&mut self.deadlocks)
+    }
+
+    /// Stops or resumes looking at texts: without, all statements are of one digest.
+    pub fn shed_text(&mut self, shed: bool) {
+        self.digests.text_shed = shed;
+    }
+
+    /// Stops or resumes keeping samples.
+    pub fn shed_samples(&mut self, shed: bool) {
+        self.sampler.is_shed = shed;
+    }
+
+    /// Statements captured.
+    pub fn captured(&self) -> u64 {
+        self.captured
+    }
+
+    /// Ends of commands that are no statements.
+    pub fn other_commands(&self) -> u64 {
+        self.other_commands
+    }
+
+    /// Hits of the probe.
+    pub fn hits(&self) -> u64 {
+        self.hits
+    }
+
+    /// Statements lost, by cause.
+    pub fn lost(&self) -> Vec<(&'static str, u64)> {
+        self.lost.view()
+    }
+
+    /// Writes everything counted into `view`, then makes room for new digests if it is short.
+    pub fn fill(&mut self, view: &mut ServerView, clocks: Clocks) {
+        let to_us = |ns| clocks.realtime_us(ns);
+        view.hits = self.hits;
+        view.captured = self.captured;
+        view.other_commands = self.other_commands;
+        view.lost = self.lost.view();
+        view.degraded = self.degraded.view();
+        view.degraded
+            .push(("digests_beyond_bound", self.digests.beyond_bound()));
+        view.digests = self.digests.view(to_us);
+        [view.other, view.retired] = self.digests.rest(to_us);
+        view.load = LoadView {
+            all: self.users.all().seconds(),
+            users: self.users.view(),
+            databases: self.databases.view(),
+            hosts: self.hosts.view(),
+        };
+        view.waits_ended = self.waits_ended;
+        view.deadlocks.clone_from(&self.deadlocks_shown);
+        view.deadlock_count = self.deadlock_count;
+        self.digests.make_room(clocks.monotonic_ns);
+    }
+}
+
+fn kind_index(kind: LockKind) -> usize {
+    match kind {
+        LockKind::Row => 0,
+        LockKind::Metadata => 1,
+        LockKind::Table => 2,
+    }
+}

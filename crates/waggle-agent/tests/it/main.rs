@@ -1,0 +1,5 @@
+//! The agent's parts against real servers and the real kernel.
+
+mod locks;
+mod locks_stage;
+mod partition;

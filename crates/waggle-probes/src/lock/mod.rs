@@ -1,0 +1,246 @@
+//! Who waits for whose lock? Uprobes on the paths of sessions that are about to block.
+//!
+//! [`LockProbe::load`] makes the kernel half fit one server build, `attach` places it in one
+//! process, `consume` reads what it saw. Neighbours: `waggle_symbols::lock` found the sites; the
+//! agent makes waits, trees and deadlocks of the events.
+//!
+//! Invariant: a statement that gets its locks at once passes none of the sites. Every event that
+//! the ring buffer had no room for is counted.
+
+mod skeleton {
+    #![expect(
+        clippy::allow_attributes,
+        clippy::undocumented_unsafe_blocks,
+        unreachable_pub,
+        reason = "generated"
+    )]
+    include!(concat!(env!("OUT_DIR"), "/lock.skel.rs"));
+}
+
+mod event;
+
+pub use event::{LockEvent, LockReport, Thread};
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use libbpf_rs::{
+    Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramAttachType, UprobeMultiOpts, UprobeOpts,
+};
+use waggle_symbols::{FieldName, LockHook, LockLayout, Site, StatementLayout};
+
+use crate::kernel;
+use crate::ring::Ring;
+use crate::statement::{ProbeError, check_bytes, refused};
+use skeleton::types;
+
+/// The kernel half, compiled by the build script.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lock.bpf.o"));
+
+fn program(hook: LockHook) -> &'static str {
+    match hook {
+        LockHook::RowEdge => "row_edge",
+        LockHook::RowBegin => "row_begin",
+        LockHook::RowEnd => "row_end",
+        LockHook::RowDeadlock => "row_deadlock",
+        LockHook::RowDeadlockPair => "row_deadlock_pair",
+        LockHook::MetadataBegin => "metadata_begin",
+        LockHook::MetadataEnd => "metadata_end",
+        LockHook::MetadataFrom => "metadata_from",
+        LockHook::MetadataBy => "metadata_by",
+        LockHook::MetadataVerdict => "metadata_verdict",
+    }
+}
+
+/// Sums of the kernel half's counters over all processors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LockCounters {
+    /// Times a site was passed.
+    pub hits: u64,
+    /// Events lost because the ring buffer was full.
+    pub ring_full: u64,
+}
+
+/// The loaded probe of one server process.
+#[derive(Debug)]
+pub struct LockProbe {
+    // Dropped first: a detached program runs no more.
+    links: Vec<(LockHook, Link)>,
+    object: Object,
+    layout: LockLayout,
+    ring: Ring,
+}
+
+impl LockProbe {
+    /// Loads the kernel half for one build. Attaches nothing.
+    ///
+    /// # Errors
+    /// The kernel refuses the program (rights, lockdown, age).
+    pub fn load(statement: &StatementLayout, layout: &LockLayout) -> Result<Self, ProbeError> {
+        kernel::collect_messages();
+        let mut open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(refused)?;
+        let config = config(statement, layout);
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                set_config(&mut map, &config);
+            }
+        }
+        if kernel::has_uprobe_multi() {
+            for mut program in open.progs_mut() {
+                program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+            }
+        }
+        let object = open.load().map_err(refused)?;
+        let events = map(&object, "events");
+        let ring =
+            Ring::new(events.as_fd(), events.max_entries()).map_err(|source| ProbeError::Io {
+                doing: "mapping the ring buffer".into(),
+                source,
+            })?;
+        Ok(Self {
+            links: Vec::new(),
+            object,
+            layout: layout.clone(),
+            ring,
+        })
+    }
+
+    /// Attaches every site in process `pid`, whose executable is `binary`; what was attached
+    /// before is removed first. The bytes at each site are compared with those that were decoded.
+    ///
+    /// # Errors
+    /// The bytes differ, or the kernel refuses; nothing is attached then.
+    pub fn attach(&mut self, pid: i32, binary: &Path) -> Result<(), ProbeError> {
+        self.detach();
+        let mut links = Vec::new();
+        for site in &self.layout.sites {
+            links.push((site.hook, self.link_at(pid, binary, site.hook, &site.site)?));
+        }
+        self.links = links;
+        Ok(())
+    }
+
+    fn link_at(
+        &self,
+        pid: i32,
+        binary: &Path,
+        hook: LockHook,
+        site: &Site,
+    ) -> Result<Link, ProbeError> {
+        check_bytes(binary, site)?;
+        let offset = usize::try_from(site.file_offset).unwrap_or(usize::MAX);
+        let mut programs = self.object.progs_mut();
+        let chosen = programs
+            .find(|p| p.name() == program(hook))
+            .expect("every program is in the object");
+        let link = if kernel::has_uprobe_multi() {
+            let options = UprobeMultiOpts {
+                offsets: vec![offset],
+                ..Default::default()
+            };
+            chosen.attach_uprobe_multi_with_opts(pid, binary, "", options)
+        } else {
+            chosen.attach_uprobe_with_opts(pid, binary, offset, UprobeOpts::default())
+        };
+        link.map_err(|source| ProbeError::Attach {
+            path: binary.to_path_buf(),
+            site: format!("{}+{:#x}", site.function, site.function_offset),
+            source,
+        })
+    }
+
+    /// Removes all from the process; harmless if nothing is attached.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Removes only the two sites that are passed once for each blocker of a metadata lock: with
+    /// thousands of sessions behind one lock the server passes them millions of times.
+    pub fn detach_metadata_edges(&mut self) {
+        self.links
+            .retain(|(hook, _)| !matches!(hook, LockHook::MetadataFrom | LockHook::MetadataBy));
+    }
+
+    /// True while anything is attached.
+    pub fn is_attached(&self) -> bool {
+        !self.links.is_empty()
+    }
+
+    /// The sites, and what is missing with its reason.
+    pub fn layout(&self) -> &LockLayout {
+        &self.layout
+    }
+
+    /// Lends every finished event to `each`, at most `limit`; returns how many.
+    pub fn consume(&mut self, limit: usize, mut each: impl FnMut(LockEvent<'_>)) -> usize {
+        self.ring.consume(limit, |record| {
+            if let Some(event) = LockEvent::parse(record) {
+                each(event);
+            }
+        })
+    }
+
+    /// Bytes waiting to be read.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.ring.backlog_bytes()
+    }
+
+    /// What the kernel half counted so far.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn counters(&self) -> Result<LockCounters, ProbeError> {
+        let values = map(&self.object, "counters")
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(refused)?
+            .unwrap_or_default();
+        let mut sum = LockCounters::default();
+        for value in values {
+            let word = |at: usize| {
+                value
+                    .get(at..at + 8)
+                    .map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or([0; 8])))
+            };
+            sum.hits += word(std::mem::offset_of!(types::lock_counters, hits));
+            sum.ring_full += word(std::mem::offset_of!(types::lock_counters, ring_full));
+        }
+        Ok(sum)
+    }
+}
+
+fn map<'a>(object: &'a Object, name: &str) -> libbpf_rs::Map<'a> {
+    object
+        .maps()
+        .find(|m| m.name() == name)
+        .expect("the map is in the object")
+}
+
+fn set_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &types::lock_config) {
+    let at = std::mem::offset_of!(types::rodata, config);
+    let size = size_of::<types::lock_config>();
+    // SAFETY: the type is plain integers without padding, and lives for the whole copy.
+    let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size) };
+    let value = map
+        .initial_value_mut()
+        .expect("the object has read-only data");
+    value[at..at + size].copy_from_slice(bytes);
+}
+
+fn config(statement: &StatementLayout, layout: &LockLayout) -> types::lock_config {
+    let connection_id = statement.location(FieldName::ConnectionId);
+    let optional = |offset: Option<u32>| offset.map_or(-1, u32::cast_signed);
+    types::lock_config {
+        connection_id: optional(connection_id.map(|l| l.offset)),
+        connection_id_width: connection_id.map_or(8, |l| l.width.into()),
+        owner: layout.owner_offset.cast_signed(),
+        transaction_thd: optional(layout.transaction_thd),
+        members: optional(layout.members_offset),
+        status: optional(layout.status_offset),
+        depth: optional(layout.search.map(|s| s.depth)),
+        ticket_context: optional(layout.search.map(|s| s.ticket_context)),
+        ticket_mode: optional(layout.search.map(|s| s.ticket_mode)),
+        key: optional(layout.search.map(|s| s.key)),
+    }
+}

@@ -1,0 +1,406 @@
+//! When do the threads of servers run, wait for a processor, or wait for something else?
+//!
+//! One object for all servers: the scheduler tells of every switch on the host, and a bitmap passes
+//! over what is no server's. What is known of a thread stands in the map `threads`, which the
+//! statement probes share ([`crate::statement`]): they split a statement's time by it.
+//!
+//! Invariant: a thread that is not in the map has no breakdown; it never has a wrong one.
+
+mod skeleton {
+    #![expect(
+        clippy::allow_attributes,
+        clippy::undocumented_unsafe_blocks,
+        unreachable_pub,
+        reason = "generated"
+    )]
+    include!(concat!(env!("OUT_DIR"), "/sched.skel.rs"));
+}
+
+mod calls;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+
+use crate::kernel;
+use crate::wait::WaitClass;
+use skeleton::types;
+
+/// The kernel half, compiled by the build script.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o"));
+const PROGRAMS: [&str; 3] = ["sched_switch", "sched_process_fork", "sched_process_exit"];
+
+/// Why times cannot be told apart here. The statement probe works without.
+#[derive(Debug, thiserror::Error)]
+pub enum SchedError {
+    /// The kernel does not describe its types, so that its fields cannot be found.
+    #[error("the kernel does not describe its types ({path}: {source})")]
+    NoTypes {
+        /// Where they were looked for.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The kernel refused the programs, a map or an attachment.
+    #[error("{doing}: {source}{messages}")]
+    Refused {
+        /// What was being done.
+        doing: &'static str,
+        /// What the kernel said.
+        source: libbpf_rs::Error,
+        /// The end of libbpf's messages.
+        messages: String,
+    },
+    /// The threads of a process could not be listed: it has ended, or may not be looked at.
+    #[error("listing the threads of process {pid}: {source}")]
+    Threads {
+        /// Whose.
+        pid: u32,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+fn refused(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> SchedError {
+    move |source| SchedError::Refused {
+        doing,
+        source,
+        messages: kernel::last_messages(),
+    }
+}
+
+/// Most threads of all servers together, if nothing else is asked for; about 500 bytes each.
+pub const THREADS_MAX: u32 = 8192;
+
+/// What the kernel half counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Times a server's thread left its processor.
+    pub switches: u64,
+    /// Threads for which there was no room: their statements have no breakdown.
+    pub map_full: u64,
+}
+
+/// What a thread does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// On a processor.
+    OnCpu,
+    /// Preempted: ready to run, but not running.
+    Runnable,
+    /// Blocked. One that was woken and waits for a processor still counts as blocked here.
+    Blocked(WaitClass),
+    /// Waits for the client's next statement.
+    Idle,
+}
+
+/// A server's thread at the moment of looking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveThread {
+    /// Thread id.
+    pub tid: u32,
+    /// Process id of the server.
+    pub pid: u32,
+    /// What it does.
+    pub doing: Doing,
+    /// Since when, ns of the monotonic clock; 0 if it has not been seen to switch yet.
+    pub since_ns: u64,
+    /// The session object of its last finished statement; 0 if it has finished none.
+    pub thd: u64,
+    /// When that statement ended, ns of the monotonic clock; 0 if none has.
+    pub last_end_ns: u64,
+}
+
+/// The loaded probe of the scheduler, for all servers.
+#[derive(Debug)]
+pub struct SchedProbe {
+    // Dropped first: a detached program runs no more.
+    links: Vec<Link>,
+    object: Object,
+    pids: BTreeSet<u32>,
+}
+
+impl SchedProbe {
+    /// Loads the kernel half with room for `threads_max` threads. Attaches nothing.
+    ///
+    /// # Errors
+    /// The kernel does not describe its types or keeps no run-queue delay, or refuses.
+    pub fn load(threads_max: u32) -> Result<Self, SchedError> {
+        let path = kernel::btf_path();
+        fs::metadata(&path).map_err(|source| SchedError::NoTypes {
+            path: path.display().to_string(),
+            source,
+        })?;
+        kernel::collect_messages();
+        let doing = "loading the scheduler's probe";
+        let mut open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(refused(doing))?;
+        for mut map in open.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if name.ends_with(".rodata") {
+                let at = std::mem::offset_of!(types::rodata, config);
+                let value = map.initial_value_mut().unwrap_or_default();
+                let size = size_of::<types::sched_config>();
+                if let Some(config) = value.get_mut(at..at + size) {
+                    calls::fill(config);
+                }
+            } else if name == "threads" {
+                map.set_max_entries(threads_max.max(64))
+                    .map_err(refused(doing))?;
+            }
+        }
+        Ok(Self {
+            links: Vec::new(),
+            object: open.load().map_err(refused(doing))?,
+            pids: BTreeSet::new(),
+        })
+    }
+
+    /// Attaches to the scheduler. Costs next to nothing until a server is watched.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn attach(&mut self) -> Result<(), SchedError> {
+        self.links.clear();
+        for name in PROGRAMS {
+            let program = self.object.progs_mut().find(|p| p.name() == name);
+            let program = program.expect("the program is in the object");
+            let point = name.to_owned();
+            let link = program.attach_raw_tracepoint(point);
+            self.links
+                .push(link.map_err(refused("attaching to the scheduler"))?);
+        }
+        Ok(())
+    }
+
+    /// Leaves the scheduler alone. Statements end without a breakdown until it is attached again.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Watches a server's threads, those to come included. Returns how many there are.
+    ///
+    /// # Errors
+    /// The process has ended, or a map cannot be written.
+    pub fn watch(&mut self, pid: u32) -> Result<usize, SchedError> {
+        let doing = "telling the kernel half of a server";
+        self.pids.insert(pid);
+        self.map("servers")
+            .update(&pid.to_ne_bytes(), &[1, 0, 0, 0], MapFlags::ANY)
+            .map_err(refused(doing))?;
+        self.write_bits()?;
+        // From here on new threads enter themselves. The others: until no new one shows up.
+        let mut known = BTreeSet::new();
+        loop {
+            let before = known.len();
+            for tid in threads_of(pid).map_err(|source| SchedError::Threads { pid, source })? {
+                if known.insert(tid) {
+                    self.add_thread(pid, tid)?;
+                }
+            }
+            if known.len() == before {
+                return Ok(known.len());
+            }
+        }
+    }
+
+    /// Forgets a server and its threads; harmless if it is not watched.
+    pub fn unwatch(&mut self, pid: u32) {
+        self.pids.remove(&pid);
+        let _ = self.map("servers").delete(&pid.to_ne_bytes());
+        let _ = self.write_bits();
+        let mut gone = Vec::new();
+        self.each_thread(|thread| gone.extend((thread.pid == pid).then_some(thread.tid)));
+        let threads = self.map("threads");
+        for tid in gone {
+            let _ = threads.delete(&tid.to_ne_bytes());
+        }
+    }
+
+    fn add_thread(&self, pid: u32, tid: u32) -> Result<(), SchedError> {
+        let mut state = vec![0u8; size_of::<types::thread_state>()];
+        let mut put = |at: usize, value: u32| {
+            state[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        };
+        put(std::mem::offset_of!(types::thread_state, tgid), pid);
+        let away = types::departure::AWAY_NOT.0;
+        put(std::mem::offset_of!(types::thread_state, away), away);
+        match self
+            .map("threads")
+            .update(&tid.to_ne_bytes(), &state, MapFlags::NO_EXIST)
+        {
+            Ok(()) => Ok(()),
+            // It entered itself meanwhile, or there is no room, which shows as its statements
+            // having no breakdown.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    libbpf_rs::ErrorKind::AlreadyExists | libbpf_rs::ErrorKind::Other
+                ) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(refused("adding a server's thread")(error)),
+        }
+    }
+
+    fn write_bits(&self) -> Result<(), SchedError> {
+        let mut bits = vec![0u8; size_of::<types::server_bits>()];
+        for pid in &self.pids {
+            let bit = *pid as usize % (bits.len() * 8);
+            bits[bit / 8] |= 1 << (bit % 8);
+        }
+        let map = self
+            .object
+            .maps()
+            .find(|m| m.name().to_string_lossy().ends_with(".data.servers"))
+            .expect("the map is in the object");
+        map.update(&0u32.to_ne_bytes(), &bits, MapFlags::ANY)
+            .map_err(refused("telling the kernel half of a server"))
+    }
+
+    /// Lends the state of every watched thread to `each`. A hundred threads take some 20 us.
+    pub fn each_thread(&self, mut each: impl FnMut(LiveThread)) {
+        let map = self.map("threads");
+        let Ok(batch) = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY) else {
+            return;
+        };
+        for (key, value) in batch {
+            if let Some(thread) = live_thread(&key, &value) {
+                each(thread);
+            }
+        }
+    }
+
+    /// What the kernel half counted so far.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn counters(&self) -> Result<Counters, SchedError> {
+        let values = self
+            .map("counters")
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(refused("reading the scheduler probe's counters"))?
+            .unwrap_or_default();
+        let mut sum = Counters::default();
+        for value in values {
+            sum.switches += word(
+                &value,
+                std::mem::offset_of!(types::sched_counters, switches),
+            );
+            sum.map_full += word(
+                &value,
+                std::mem::offset_of!(types::sched_counters, map_full),
+            );
+        }
+        Ok(sum)
+    }
+
+    /// Runs and total run time (ns) of the program at each switch, on the whole host, as the
+    /// kernel counted them while [`kernel::RunTimeStats`] was held.
+    pub fn run_time(&self) -> Option<(u64, u64)> {
+        let program = self.object.progs_mut().find(|p| p.name() == PROGRAMS[0])?;
+        kernel::run_time(program.as_fd())
+    }
+
+    /// The map that the statement probes share.
+    pub(crate) fn with_threads<T>(&self, share: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
+        let map = self.map("threads");
+        share(map.as_fd())
+    }
+
+    fn map(&self, name: &str) -> libbpf_rs::Map<'_> {
+        self.object
+            .maps()
+            .find(|m| m.name() == name)
+            .expect("the map is in the object")
+    }
+}
+
+fn threads_of(pid: u32) -> std::io::Result<Vec<u32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes
+        .get(at..at + 8)
+        .map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or([0; 8])))
+}
+
+fn live_thread(key: &[u8], value: &[u8]) -> Option<LiveThread> {
+    let half = |bytes: &[u8], at: usize| {
+        let bytes = bytes.get(at..at + 4)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    };
+    let out_ns = word(value, std::mem::offset_of!(types::thread_state, out_ns));
+    let in_ns = word(value, std::mem::offset_of!(types::thread_state, in_ns));
+    let away = half(value, std::mem::offset_of!(types::thread_state, away))?;
+    let is_away = out_ns > in_ns;
+    let doing = match away {
+        _ if !is_away => Doing::OnCpu,
+        class if class < types::wait_class::WAIT_CLASSES.0 => {
+            Doing::Blocked(WaitClass::ALL[class as usize])
+        }
+        other if other == types::departure::AWAY_RUNNABLE.0 => Doing::Runnable,
+        other if other == types::departure::AWAY_CLIENT.0 => Doing::Blocked(WaitClass::NetworkRead),
+        _ => Doing::Idle,
+    };
+    Some(LiveThread {
+        tid: half(key, 0)?,
+        pid: half(value, std::mem::offset_of!(types::thread_state, tgid))?,
+        doing,
+        since_ns: out_ns.max(in_ns),
+        thd: word(value, std::mem::offset_of!(types::thread_state, thd)),
+        last_end_ns: word(value, std::mem::offset_of!(types::thread_state, end_ns)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::types::wait_class;
+    use crate::wait::WaitClass;
+
+    #[test]
+    fn classes_are_numbered_as_in_the_kernel_half() {
+        let kernel = [
+            wait_class::WAIT_ROW_LOCK,
+            wait_class::WAIT_METADATA_LOCK,
+            wait_class::WAIT_TABLE_LOCK,
+            wait_class::WAIT_REDO,
+            wait_class::WAIT_BINARY_LOG,
+            wait_class::WAIT_DISK_READ,
+            wait_class::WAIT_DISK_WRITE,
+            wait_class::WAIT_NETWORK_WRITE,
+            wait_class::WAIT_NETWORK_READ,
+            wait_class::WAIT_LATCH,
+            wait_class::WAIT_SLEEP,
+            wait_class::WAIT_OTHER,
+        ];
+        let rust = [
+            WaitClass::RowLock,
+            WaitClass::MetadataLock,
+            WaitClass::TableLock,
+            WaitClass::Redo,
+            WaitClass::BinaryLog,
+            WaitClass::DiskRead,
+            WaitClass::DiskWrite,
+            WaitClass::NetworkWrite,
+            WaitClass::NetworkRead,
+            WaitClass::Latch,
+            WaitClass::Sleep,
+            WaitClass::Other,
+        ];
+        assert_eq!(kernel.len(), wait_class::WAIT_CLASSES.0 as usize);
+        for (c, rust) in kernel.into_iter().zip(rust) {
+            assert_eq!(c.0 as usize, rust.index(), "{}", rust.as_str());
+            assert_eq!(WaitClass::ALL[rust.index()], rust);
+        }
+    }
+}

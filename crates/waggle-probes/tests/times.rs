@@ -1,0 +1,432 @@
+//! Is a statement's time split as it was spent? This process plays the server: its threads carry
+//! out "statements" whose computing and waiting is known from the threads' own CPU clocks.
+
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use waggle_probes::sched::{Doing, SchedProbe, THREADS_MAX};
+use waggle_probes::statement::{Breakdown, Events, Options, Program, StatementProbe, Times};
+use waggle_probes::wait::WaitClass;
+use waggle_symbols::layout::{Field, Source, StartClock};
+use waggle_symbols::site::Register;
+use waggle_symbols::{FieldName, Location, Site, StatementLayout, TrapCost};
+
+/// Stands for the end of a statement: begins with `push`, has the session object in `rdi`.
+#[unsafe(naked)]
+extern "C" fn statement_end(_thd: *const u64) {
+    core::arch::naked_asm!("push rbp", "pop rbp", "ret")
+}
+
+/// Where the made-up session object keeps its start time and connection id.
+const START: u32 = 64;
+const CONNECTION: u32 = 72;
+
+/// The process has one place to attach at, so the tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+struct Bed {
+    sched: SchedProbe,
+    probe: StatementProbe,
+    events: Events,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// One statement as the probe saw it, ns.
+#[derive(Debug)]
+struct Seen {
+    wall: u64,
+    times: Times,
+    switches: (u32, u32),
+}
+
+impl Seen {
+    fn blocked(&self, class: WaitClass) -> u64 {
+        self.times.blocked_ns[class.index()]
+    }
+
+    /// Blocked in any other class.
+    fn others(&self, class: WaitClass) -> u64 {
+        self.times.blocked_ns.iter().sum::<u64>() - self.blocked(class)
+    }
+
+    /// True if the CPU time is not less than what the thread's own clock told, but for its
+    /// switches: that clock and the probe do not take a switch at the same moment, and on a guest
+    /// the host may take the processor in between. 0.3 ms a switch were seen, both ways.
+    fn has_cpu(&self, told: u64) -> bool {
+        let switches = u64::from(self.switches.0 + self.switches.1);
+        self.times.cpu_ns + 20_000 + switches * 2_000_000 >= told
+    }
+}
+
+impl Bed {
+    /// `None`, aloud, where the kernel or the rights do not allow probes.
+    fn make() -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        match Self::try_make(turn) {
+            Ok(bed) => Some(bed),
+            Err(why) => {
+                let needs = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
+                let required = needs.split(',').any(|need| need == "bpf");
+                assert!(!required, "bpf is required, but: {why}");
+                println!("skipped: bpf: {why}");
+                None
+            }
+        }
+    }
+
+    fn try_make(turn: MutexGuard<'static, ()>) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut sched = SchedProbe::load(THREADS_MAX)?;
+        sched.attach()?;
+        sched.watch(std::process::id())?;
+        let breakdown = Breakdown {
+            sched: &sched,
+            hooks: &[],
+        };
+        let options = Options::default();
+        let mut probe = StatementProbe::load_with_times(&layout(), &site(), &options, &breakdown)?;
+        let pid = std::process::id().cast_signed();
+        probe.attach(pid, Path::new("/proc/self/exe"), Program::Capture)?;
+        Ok(Self {
+            events: probe.events()?,
+            sched,
+            probe,
+            _turn: turn,
+        })
+    }
+
+    /// Every statement that ended, in order.
+    fn seen(&mut self) -> Vec<Seen> {
+        let mut all = Vec::new();
+        self.events.consume(usize::MAX, |event| {
+            let start_us = event.start_us().expect("a start time");
+            let wall = event.time_ns() - start_us * 1000;
+            all.push(Seen {
+                wall,
+                times: event.times(wall).expect("the thread is known"),
+                switches: event.switches().expect("the thread is known"),
+            });
+        });
+        let counters = self.probe.counters().expect("counters");
+        assert_eq!((counters.threads_unknown, counters.ring_full), (0, 0));
+        for seen in &all {
+            let times = seen.times;
+            let away = times.runnable_ns + times.blocked_ns.iter().sum::<u64>();
+            let sum = times.cpu_ns + away + times.remainder_ns;
+            assert!(sum.abs_diff(seen.wall) <= 3_000, "{seen:?}");
+        }
+        all
+    }
+}
+
+fn layout() -> StatementLayout {
+    let fields = FieldName::ALL.into_iter().map(|name| {
+        let at = match name {
+            FieldName::StartTime => Some(Location::direct(START, 8)),
+            FieldName::ConnectionId => Some(Location::direct(CONNECTION, 8)),
+            _ => None,
+        };
+        let found = at.map(|at| (at, Source::Table));
+        Field {
+            name,
+            found: found.ok_or_else(|| "not in this object".to_owned()),
+        }
+    });
+    StatementLayout {
+        fields: fields.collect(),
+        start_clock: StartClock::Monotonic,
+    }
+}
+
+fn site() -> Site {
+    let address = statement_end as *const () as u64;
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
+    let hex = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
+    let file_offset = maps.lines().find_map(|line| {
+        let mut parts = line.split_ascii_whitespace();
+        let (start, end) = parts.next()?.split_once('-')?;
+        let offset = hex(parts.nth(1)?);
+        let (start, end) = (hex(start), hex(end));
+        (start..end)
+            .contains(&address)
+            .then(|| address - start + offset)
+    });
+    Site {
+        function: "statement_end".into(),
+        file_offset: file_offset.expect("this function is mapped"),
+        function_offset: 0,
+        bytes: vec![0x55],
+        instruction: "push".into(),
+        register: Register(7),
+        trap: TrapCost::Emulated,
+    }
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is writable, and these clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// A session object; statements are carried out on it.
+struct Session(Vec<u64>);
+
+impl Session {
+    fn new(connection: u64) -> Self {
+        let mut thd = vec![0; 16];
+        thd[CONNECTION as usize / 8] = connection;
+        Self(thd)
+    }
+
+    /// Carries out one statement; returns its CPU time by the thread's own clock, ns.
+    fn statement(&mut self, work: impl FnOnce()) -> u64 {
+        self.0[START as usize / 8] = clock_ns(libc::CLOCK_MONOTONIC) / 1000;
+        let before = thread_cpu_ns();
+        work();
+        let cpu = thread_cpu_ns() - before;
+        black_box(statement_end as extern "C" fn(*const u64))(black_box(self.0.as_ptr()));
+        cpu
+    }
+}
+
+/// Runs statements on a thread of their own; returns their CPU times by that thread's clock, ns.
+fn run(count: usize, work: impl Fn() + Send + 'static) -> Vec<u64> {
+    let all = move || {
+        let mut session = Session::new(1);
+        (0..count).map(|_| session.statement(&work)).collect()
+    };
+    thread::spawn(all).join().expect("the thread")
+}
+
+/// Computes until the thread has used `ns` of CPU time.
+fn compute(ns: u64) {
+    let until = thread_cpu_ns() + ns;
+    while thread_cpu_ns() < until {
+        std::hint::spin_loop();
+    }
+}
+
+/// Runs this thread on the first processor only.
+fn pin() {
+    // SAFETY: a zeroed set is an empty one, and the call is given its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(0, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
+    }
+}
+
+/// Short statements: the thread's accounted run time is brought up to date by the clock's tick
+/// only, so that a probe that read it would be wrong for nearly every one of them.
+#[test]
+fn cpu_of_a_short_statement() {
+    let Some(mut bed) = Bed::make() else { return };
+    let told = run(400, || compute(50_000));
+    let seen = bed.seen();
+    assert_eq!(seen.len(), told.len());
+    let mut off: Vec<u64> = seen
+        .iter()
+        .zip(&told)
+        .map(|(seen, told)| seen.times.cpu_ns.abs_diff(*told))
+        .collect();
+    off.sort_unstable();
+    println!(
+        "off by {} ns in the middle, {} ns at 90%, {} ns at most",
+        off[200], off[360], off[399]
+    );
+    assert!(off[200] < 5_000, "{off:?}");
+}
+
+/// A thread that shares its processor with a busy one: being preempted is no CPU time, but time
+/// runnable, and a switch that was forced.
+#[test]
+fn preempted_is_runnable() {
+    let Some(mut bed) = Bed::make() else { return };
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let busy = thread::spawn(move || {
+        pin();
+        while !stopped.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    let told = run(6, || {
+        pin();
+        compute(20_000_000);
+    });
+    stop.store(true, Ordering::Relaxed);
+    busy.join().expect("the busy thread");
+    let seen = bed.seen();
+    assert_eq!(seen.len(), told.len());
+    for (seen, told) in seen.iter().zip(&told) {
+        assert!(seen.has_cpu(*told), "{told}: {seen:?}");
+    }
+    let forced: u32 = seen.iter().map(|s| s.switches.1).sum();
+    let runnable: u64 = seen.iter().map(|s| s.times.runnable_ns).sum();
+    let wall: u64 = seen.iter().map(|s| s.wall).sum();
+    assert!(forced > 0 && runnable > wall / 10, "{seen:?}");
+}
+
+#[test]
+fn sleeping_is_blocked() {
+    let Some(mut bed) = Bed::make() else { return };
+    let told = run(5, || {
+        compute(100_000);
+        // sleep: what is measured
+        thread::sleep(Duration::from_millis(20));
+        compute(100_000);
+    });
+    let seen = bed.seen();
+    assert_eq!(seen.len(), told.len());
+    for (seen, told) in seen.iter().zip(&told) {
+        assert!(seen.blocked(WaitClass::Sleep) >= 19_900_000, "{seen:?}");
+        assert_eq!(seen.others(WaitClass::Sleep), 0, "{seen:?}");
+        assert!(seen.has_cpu(*told), "{told}: {seen:?}");
+        assert!(seen.times.cpu_ns < seen.wall / 4, "{told}: {seen:?}");
+        assert!(seen.switches.0 >= 1, "{seen:?}");
+    }
+}
+
+/// A mutex that another thread holds.
+#[test]
+fn waiting_for_a_mutex_is_a_latch() {
+    let Some(mut bed) = Bed::make() else { return };
+    let mutex = Arc::new(Mutex::new(()));
+    let turn = Arc::new(AtomicU32::new(0));
+    let (theirs, their_turn) = (Arc::clone(&mutex), Arc::clone(&turn));
+    let holder = thread::spawn(move || {
+        for round in 0..5 {
+            let held = theirs.lock().expect("not poisoned");
+            their_turn.store(2 * round + 1, Ordering::Release);
+            // sleep: what the other thread waits for
+            thread::sleep(Duration::from_millis(10));
+            drop(held);
+            while their_turn.load(Ordering::Acquire) != 2 * round + 2 {
+                thread::yield_now();
+            }
+        }
+    });
+    let waiter = thread::spawn(move || {
+        let mut session = Session::new(1);
+        for round in 0..5 {
+            while turn.load(Ordering::Acquire) != 2 * round + 1 {
+                thread::yield_now();
+            }
+            session.statement(|| drop(mutex.lock().expect("not poisoned")));
+            turn.store(2 * round + 2, Ordering::Release);
+        }
+    });
+    waiter.join().expect("the thread");
+    holder.join().expect("the holder");
+    let seen = bed.seen();
+    assert_eq!(seen.len(), 5);
+    let waited: u64 = seen.iter().map(|s| s.blocked(WaitClass::Latch)).sum();
+    let wall: u64 = seen.iter().map(|s| s.wall).sum();
+    assert!(waited > wall / 2, "{seen:?}");
+    assert!(
+        seen.iter().all(|s| s.others(WaitClass::Latch) == 0),
+        "{seen:?}"
+    );
+}
+
+/// Between two statements the client is waited for, which is nobody's time; within one it is the
+/// statement's.
+#[test]
+fn the_client_between_statements_and_within_one() {
+    const PARTS: u32 = 3;
+    let Some(mut bed) = Bed::make() else { return };
+    let (mut client, mut server) = UnixStream::pair().expect("a pair of sockets");
+    let asked = Arc::new(AtomicU32::new(0));
+    let asks = Arc::clone(&asked);
+    let serving = thread::spawn(move || {
+        let mut session = Session::new(1);
+        let mut byte = [0];
+        for round in 0..6 {
+            server.read_exact(&mut byte).expect("a statement");
+            session.statement(|| {
+                compute(100_000);
+                for part in (0..PARTS).take_while(|_| round % 2 == 1) {
+                    // Asks for more of a file.
+                    asks.store(10 * round + part + 1, Ordering::Release);
+                    server.read_exact(&mut byte).expect("a part");
+                    compute(50_000);
+                }
+            });
+        }
+    });
+    for round in 0..6 {
+        // sleep: what the server waits for
+        thread::sleep(Duration::from_millis(10));
+        client.write_all(b"q").expect("sent");
+        for part in (0..PARTS).take_while(|_| round % 2 == 1) {
+            let until = Instant::now() + Duration::from_secs(20);
+            while asked.load(Ordering::Acquire) != 10 * round + part + 1 {
+                assert!(Instant::now() < until, "the file is never asked for");
+                thread::yield_now();
+            }
+            // sleep: what the server waits for
+            thread::sleep(Duration::from_millis(5));
+            client.write_all(b"f").expect("sent");
+        }
+    }
+    serving.join().expect("the thread");
+    let seen = bed.seen();
+    assert_eq!(seen.len(), 6);
+    for (round, seen) in seen.iter().enumerate() {
+        assert_eq!(seen.times.remainder_ns, 0, "{round}: {seen:?}");
+        assert_eq!(seen.others(WaitClass::NetworkRead), 0, "{round}: {seen:?}");
+        let read = seen.blocked(WaitClass::NetworkRead);
+        if round % 2 == 1 {
+            assert!(read > seen.wall / 2, "{round}: {seen:?}");
+        } else {
+            assert_eq!(read, 0, "{round}: {seen:?}");
+        }
+    }
+}
+
+/// What threads do can be read while they do it.
+#[test]
+fn live_threads() {
+    let Some(bed) = Bed::make() else { return };
+    let (mut client, mut server) = UnixStream::pair().expect("a pair of sockets");
+    let tid = Arc::new(AtomicU32::new(0));
+    let told = Arc::clone(&tid);
+    let idle = thread::spawn(move || {
+        // SAFETY: a plain system call.
+        told.store(unsafe { libc::gettid() }.unsigned_abs(), Ordering::Release);
+        let _ = server.read(&mut [0]);
+    });
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let mut found = None;
+        bed.sched.each_thread(|thread| {
+            if thread.tid == tid.load(Ordering::Acquire) {
+                found = Some(thread);
+            }
+        });
+        if let Some(thread) = found
+            && thread.doing == Doing::Idle
+        {
+            assert_eq!(thread.pid, std::process::id());
+            break;
+        }
+        assert!(Instant::now() < until, "never seen idle: {found:?}");
+        thread::yield_now();
+    }
+    client.write_all(b"x").expect("sent");
+    idle.join().expect("the thread");
+    assert!(bed.sched.counters().expect("counters").switches > 0);
+}

@@ -1,0 +1,174 @@
+//! Which function of a stripped binary calls this exported one, and where?
+//!
+//! Storage engines are often built with hidden symbols, but what they call in the server is
+//! exported, and the table for unwinding (`.eh_frame_hdr`) still says where every function begins.
+//! Neighbours: [`lock`](crate::lock) attaches at such calls.
+//!
+//! Invariant: a call is only ever reported if decoding from the start of its function reaches it;
+//! equal bytes elsewhere are not enough. Every number in the file is checked before it is used.
+
+use iced_x86::{Code, Decoder, DecoderOptions};
+use object::{Object, ObjectSection, ReadCache};
+
+use crate::elf::{Binary, FUNCTION_BYTES_MAX, Function};
+
+/// Most places with the bytes of a call that are looked at.
+const HITS_MAX: usize = 64;
+/// Bytes of code read at a time.
+const CHUNK: u64 = 1 << 20;
+/// A call with a 32-bit displacement, bytes.
+const CALL_BYTES: u64 = 5;
+/// Largest table of functions that is read, bytes (16 million functions).
+const TABLE_BYTES_MAX: u64 = 128 << 20;
+
+/// Addresses of the instructions in `function` that call `target` directly.
+pub fn calls(function: &Function, target: u64) -> Vec<u64> {
+    Decoder::with_ip(64, &function.code, function.address, DecoderOptions::NONE)
+        .iter()
+        .filter(|i| i.code() == Code::Call_rel32_64 && i.near_branch_target() == target)
+        .map(|i| i.ip())
+        .collect()
+}
+
+/// The one function that calls `target` directly; `None` if there is none, or more than one.
+pub fn only_caller(binary: &Binary, target: u64) -> Option<Function> {
+    let cache = ReadCache::new(binary.file().try_clone().ok()?);
+    let elf = object::File::parse(&cache).ok()?;
+    let text = elf.section_by_name(".text")?;
+    let (offset, size) = text.file_range()?;
+    let starts = Starts::read(&elf)?;
+    let mut found: Option<Function> = None;
+    for hit in hits(binary, text.address(), offset, size, target)? {
+        let (start, end) = starts.around(hit)?;
+        if found.as_ref().is_some_and(|f| f.address == start) {
+            continue;
+        }
+        let within = start.checked_sub(text.address())?;
+        let length = (end - start).min(FUNCTION_BYTES_MAX).min(size - within);
+        let function = Function {
+            name: format!("the function at {start:#x}"),
+            address: start,
+            file_offset: offset + within,
+            code: read(binary, offset + within, length)?,
+        };
+        if !calls(&function, target).contains(&hit) {
+            continue;
+        }
+        if found.is_some() {
+            return None;
+        }
+        found = Some(function);
+    }
+    found
+}
+
+fn read(binary: &Binary, offset: u64, length: u64) -> Option<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    binary.file().read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
+}
+
+/// Addresses at which the bytes of a call of `target` stand.
+fn hits(binary: &Binary, address: u64, offset: u64, size: u64, target: u64) -> Option<Vec<u64>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < size {
+        // Overlaps the next by what a call at the end would be cut off by.
+        let length = (CHUNK + CALL_BYTES - 1).min(size - at);
+        let bytes = read(binary, offset + at, length)?;
+        for (index, window) in bytes.windows(5).enumerate() {
+            let [0xe8, displacement @ ..] = window else {
+                continue;
+            };
+            let ip = address + at + index as u64;
+            let displacement = i32::from_le_bytes(displacement.try_into().ok()?);
+            if ip
+                .wrapping_add(CALL_BYTES)
+                .wrapping_add_signed(displacement.into())
+                == target
+                && found.len() < HITS_MAX
+            {
+                found.push(ip);
+            }
+        }
+        at += CHUNK;
+    }
+    Some(found)
+}
+
+/// Where functions begin, in order.
+struct Starts(Vec<u64>);
+
+impl Starts {
+    /// Reads the sorted table that compilers for x86-64 write: 32-bit offsets from its own start.
+    fn read<'a>(elf: &impl Object<'a>) -> Option<Self> {
+        let section = elf.section_by_name(".eh_frame_hdr")?;
+        if section.size() > TABLE_BYTES_MAX {
+            return None;
+        }
+        Self::parse(section.data().ok()?, section.address())
+    }
+
+    fn parse(data: &[u8], address: u64) -> Option<Self> {
+        const VERSION_AND_ENCODINGS: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+        let rest = data.strip_prefix(&VERSION_AND_ENCODINGS)?;
+        let count = u32::from_le_bytes(rest.get(4..8)?.try_into().ok()?);
+        let table = rest.get(8..8 + usize::try_from(count).ok()?.checked_mul(8)?)?;
+        let starts: Vec<u64> = table
+            .chunks_exact(8)
+            .map(|entry| {
+                let offset = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+                address.wrapping_add_signed(offset.into())
+            })
+            .collect();
+        starts.is_sorted().then_some(Self(starts))
+    }
+
+    /// Start of the function that holds `address`, and of the next.
+    fn around(&self, address: u64) -> Option<(u64, u64)> {
+        let after = self.0.partition_point(|start| *start <= address);
+        let start = *self.0.get(after.checked_sub(1)?)?;
+        let end = self.0.get(after).copied();
+        Some((start, end.unwrap_or(start + FUNCTION_BYTES_MAX)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(offsets: &[i32]) -> Vec<u8> {
+        let mut data = vec![1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0];
+        data.extend((offsets.len() as u32).to_le_bytes());
+        for offset in offsets {
+            data.extend(offset.to_le_bytes());
+            data.extend([0; 4]);
+        }
+        data
+    }
+
+    #[test]
+    fn a_function_ends_where_the_next_begins() {
+        let starts = Starts::parse(&table(&[-0x1000, -0xf00, 0x10]), 0x4000).unwrap();
+        assert_eq!(starts.around(0x3000), Some((0x3000, 0x3100)));
+        assert_eq!(starts.around(0x30ff), Some((0x3000, 0x3100)));
+        assert_eq!(starts.around(0x3100), Some((0x3100, 0x4010)));
+        assert_eq!(starts.around(0x2fff), None);
+    }
+
+    #[test]
+    fn a_damaged_table_is_refused() {
+        let whole = table(&[-0x1000, -0xf00]);
+        for length in 0..whole.len() {
+            assert!(
+                Starts::parse(&whole[..length], 0x4000).is_none(),
+                "{length}"
+            );
+        }
+        assert!(Starts::parse(&table(&[5, -5]), 0x4000).is_none());
+        let mut huge = whole;
+        huge[8..12].fill(0xff);
+        assert!(Starts::parse(&huge, 0x4000).is_none());
+    }
+}
