@@ -4,11 +4,11 @@
 
 mod json;
 mod load;
-mod waits;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
+use waggle_agent::locks::tree;
 use waggle_agent::view::{DigestView, OwnView, ServerView, View};
 use waggle_report::quantity;
 use waggle_report::table::Table;
@@ -33,7 +33,10 @@ pub(super) fn text(view: &View, before: Option<&View>, top: usize, elapsed: Dura
         }
         out.push_str(&table(server, former, top, since));
         out.push_str(&beyond(server, top));
-        out.push_str(&waits::tree(&server.waits));
+        for (at, line) in tree(&server.waits).iter().enumerate() {
+            let heading = if at == 0 { "  waiting:\n" } else { "" };
+            out.push_str(&format!("{heading}    {line}\n"));
+        }
         for (field, why) in &server.abilities.missing {
             out.push_str(&format!("  not reported: {field} ({why})\n"));
         }
