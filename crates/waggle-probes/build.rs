@@ -9,7 +9,8 @@ use libbpf_cargo::SkeletonBuilder;
 
 /// One line an object: its name, the folder under `src/` that holds `probe.bpf.c` and `event.h`,
 /// and what the preprocessor is told.
-const PROBES: [(&str, &str, &str); 4] = [
+const PROBES: [(&str, &str, &str); 5] = [
+    ("burn", "burn", ""),
     ("lock", "lock", ""),
     ("statement", "statement", ""),
     // With the breakdown of time: only for kernels that describe their types.
@@ -42,7 +43,9 @@ fn write_formatter(out: &Path) -> PathBuf {
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let formatter = write_formatter(&out);
-    println!("cargo::rerun-if-changed=src/bpf/thread.h");
+    for shared in ["thread.h", "count.h"] {
+        println!("cargo::rerun-if-changed=src/bpf/{shared}");
+    }
     for (probe, folder, define) in PROBES {
         let folder = PathBuf::from("src").join(folder);
         let source = folder.join("probe.bpf.c");

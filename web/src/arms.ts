@@ -1,28 +1,23 @@
-// The table: one row an arm, every figure with its interval. On a narrow screen each row becomes a
-// card of labelled figures; the roles keep it a table for assistive technology.
+// The table of arms: one row an arm, every figure with its interval.
 
-import { h, section } from "./dom";
-import { ABSENT, bytes, count, decimals, percent, plain, signed } from "./format";
-import type { Arm, Difference, LabReport, Ratio, Verdict } from "./lab";
+import { type Place, h, section } from "./dom";
+import { ABSENT, bytes, count, plain } from "./format";
+import type { Arm, LabReport, Verdict } from "./lab";
 import { armColours } from "./palette";
+import { type Column, change, estimate, figuresTable } from "./table";
 
-const VERDICTS: Record<Verdict, string> = {
+export const VERDICTS: Record<Verdict, string> = {
   costs: "costs",
   saves: "saves",
   "no-difference": "no difference",
   "not-enough-evidence": "not enough evidence",
 };
 
-interface Column {
-  group: string;
-  title: string;
-  unit: string;
-  /** The whole name in a few words, for a card. */
-  card: string;
+interface ArmColumn extends Column {
   cell: (arm: Arm) => Node | string;
 }
 
-const COLUMNS: Column[] = [
+const COLUMNS: ArmColumn[] = [
   {
     group: "Server CPU per statement",
     title: "base",
@@ -84,81 +79,32 @@ const COLUMNS: Column[] = [
   { group: "Statements", title: "lost", unit: "", card: "lost", cell: lost },
 ];
 
-export function armTable(report: LabReport): HTMLElement {
+export function armTable(report: LabReport, place: Place): HTMLElement {
   const colours = armColours(report);
-  const table = h(
-    "table",
-    { class: "arms", role: "table" },
-    h(
-      "caption",
-      {},
+  const table = figuresTable({
+    name: "arms",
+    caption:
       `Each arm against “${report.base.label}”, over pairs of neighbouring windows. ` +
-        "Intervals are 95% confidence intervals; second lines give them.",
-    ),
-    head(),
-    h(
-      "tbody",
-      { role: "rowgroup" },
-      ...report.arms.map((arm) => row(arm, report, colours.get(arm.name) ?? "--arm-sky")),
-    ),
-  );
-  return section(
-    "arms",
-    "Cost of each arm",
-    h("div", { class: "scroll" }, table),
-    ...armNotes(report),
-  );
+      "Intervals are 95% confidence intervals; second lines give them.",
+    rowTitle: "arm",
+    columns: COLUMNS,
+    rows: report.arms.map((arm) => ({
+      label: armName(arm, report, colours.get(arm.name) ?? "--arm-sky"),
+      values: COLUMNS.map((column) => column.cell(arm)),
+      attributes: {
+        "data-arm": arm.name,
+        class: arm.name === report.subject ? "subject" : null,
+      },
+    })),
+    place: h("div", { class: "scroll" }),
+  });
+  return section(place, "arms", "Cost of each arm", table, ...armNotes(report));
 }
 
-function head(): HTMLElement {
-  const groups: HTMLElement[] = [];
-  for (let index = 0; index < COLUMNS.length;) {
-    const group = COLUMNS[index]?.group ?? "";
-    const span = COLUMNS.filter((column) => column.group === group).length;
-    groups.push(
-      h(
-        "th",
-        { role: "columnheader", scope: "colgroup", colspan: span, class: "group" },
-        h("span", {}, group),
-      ),
-    );
-    index += span;
-  }
-  return h(
-    "thead",
-    { role: "rowgroup" },
-    h(
-      "tr",
-      { role: "row" },
-      h("th", { role: "columnheader", scope: "col", rowspan: 2, class: "name" }, "arm"),
-      ...groups,
-    ),
-    h(
-      "tr",
-      { role: "row" },
-      ...COLUMNS.map((column, index) =>
-        h(
-          "th",
-          { role: "columnheader", scope: "col", class: first(index) },
-          column.title,
-          h("small", {}, column.unit),
-        ),
-      ),
-    ),
-  );
-}
-
-/** Class of the first column of a group, which stands a little apart. */
-function first(index: number): string | null {
-  return COLUMNS[index]?.group === COLUMNS[index - 1]?.group ? null : "first";
-}
-
-function row(arm: Arm, report: LabReport, colour: string): HTMLElement {
+function armName(arm: Arm, report: LabReport, colour: string): HTMLElement[] {
   const verdict = report.aa_clean ? VERDICTS[arm.verdict] : "not claimed";
   const kind = arm.kind === "server-lives" ? "pairs of server lives" : "pairs of windows";
-  const name = h(
-    "th",
-    { role: "rowheader", scope: "row", class: "name" },
+  return [
     h("span", { class: "swatch", style: `background: var(${colour})`, "aria-hidden": "true" }),
     h("span", { class: "label" }, arm.label),
     h(
@@ -167,45 +113,7 @@ function row(arm: Arm, report: LabReport, colour: string): HTMLElement {
       h("span", { class: `verdict ${report.aa_clean ? arm.verdict : "unclaimed"}` }, verdict),
       ` · ${count(arm.windows)} ${kind}`,
     ),
-  );
-  return h(
-    "tr",
-    { role: "row", "data-arm": arm.name, class: arm.name === report.subject ? "subject" : null },
-    name,
-    ...COLUMNS.map((column, index) => cell(arm, column, index)),
-  );
-}
-
-function cell(arm: Arm, column: Column, index: number): HTMLElement {
-  const content = column.cell(arm);
-  const classes = [first(index), content === ABSENT ? "absent" : null].filter(
-    (name) => name !== null,
-  );
-  return h(
-    "td",
-    {
-      role: "cell",
-      class: classes.join(" ") || null,
-      "data-label": column.card,
-      "data-group": column.group,
-    },
-    content,
-  );
-}
-
-function estimate(d: Difference | null): Node | string {
-  if (!d) return ABSENT;
-  const digits = decimals((d.high - d.low) / 2, 1);
-  return interval(signed(d.delta, digits), signed(d.low, digits), signed(d.high, digits));
-}
-
-function change(ratio: Ratio | null): Node | string {
-  if (!ratio) return ABSENT;
-  return interval(percent(ratio.estimate), percent(ratio.low), percent(ratio.high));
-}
-
-function interval(value: string, low: string, high: string): Node {
-  return h("span", { class: "figure" }, value, h("small", {}, `${low} to ${high}`));
+  ];
 }
 
 function toolCpu(arm: Arm): Node | string {

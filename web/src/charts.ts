@@ -2,11 +2,16 @@
 
 import uPlot from "uplot";
 
-import { onWidth } from "./dom";
+import { h, onWidth } from "./dom";
 import { colour } from "./palette";
 
 /** Width of the left axis, the same in every chart so that stacked ones align. */
 export const AXIS = 84;
+
+/** Where a chart goes, with what it shows in words. */
+export function chartPlace(alt: string): HTMLElement {
+  return h("div", { class: "chart", role: "img", "aria-label": alt });
+}
 
 type Build = (width: number) => uPlot;
 

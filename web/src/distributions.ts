@@ -2,8 +2,8 @@
 
 import uPlot from "uplot";
 
-import { axis, keepChart } from "./charts";
-import { h, section } from "./dom";
+import { axis, chartPlace, keepChart } from "./charts";
+import { type Place, h, section } from "./dom";
 import { latency } from "./format";
 import { type Buckets, logBins, quantile, shares, tail } from "./histogram";
 import type { LabReport } from "./lab";
@@ -12,13 +12,25 @@ import { armColours, colour } from "./palette";
 const PER_DECADE = 24;
 const HEIGHT = 260;
 
-export function distributions(report: LabReport): HTMLElement {
+interface Named {
+  name: string;
+  variable: string;
+  buckets: Buckets;
+}
+
+/** Latency of every arm of a report. */
+export function distributions(report: LabReport, place: Place): HTMLElement {
   const arms = [...armColours(report)]
     .map(([name, variable]) => ({ name, variable, buckets: report.histograms[name] ?? [] }))
     .filter(({ buckets }) => buckets.length > 0);
-  const title = `Latency of a ${report.latency_of}`;
-  if (arms.length === 0)
-    return section("latency", title, h("p", {}, "No latencies were recorded."));
+  const title = `Latency of a ${report.latency_of || "statement"}`;
+  return arms.length === 0
+    ? section(place, "latency", title, h("p", {}, "No latencies were recorded."))
+    : section(place, "latency", title, ...density(arms, `${report.latency_of || "statement"}s`));
+}
+
+/** The two charts and their legend: where the bulk lies, and how far the tail reaches. */
+export function density(arms: Named[], what: string): HTMLElement[] {
   const bins = logBins(
     arms.map(({ buckets }) => buckets),
     PER_DECADE,
@@ -28,25 +40,21 @@ export function distributions(report: LabReport): HTMLElement {
     shares(buckets, bins).map((share) => (share > 0 ? share * 100 : null)),
   );
   const tails = arms.map(({ buckets }) => tail(buckets, bins));
-  const medians = arms.map(
-    ({ name, buckets }) => `${name} p50 ${at(buckets, 0.5)}, p99 ${at(buckets, 0.99)}`,
-  );
+  const quantiles = arms
+    .map(({ name, buckets }) => `${name} p50 ${at(buckets, 0.5)}, p99 ${at(buckets, 0.99)}`)
+    .join("; ");
   const whole: uPlot.Range.MinMax = [bins[0] ?? 1, bins[bins.length - 1] ?? 10];
-  const left = place(`Share of ${report.latency_of}s by latency: ${medians.join("; ")}.`);
-  const right = place(
-    `Fraction of ${report.latency_of}s slower than a latency: ${medians.join("; ")}.`,
+  const left = chartPlace(`Share of ${what} by latency: ${quantiles}.`);
+  const right = chartPlace(`Fraction of ${what} slower than a latency: ${quantiles}.`);
+  const range = bulkRange(
+    arms.map(({ buckets }) => buckets),
+    whole,
   );
   keepChart(left, (width) =>
-    lines(
-      width,
-      [bins, ...bulk],
-      variables,
-      bulkRange(
-        arms.map(({ buckets }) => buckets),
-        whole,
-      ),
-      { scale: { range: (_, __, max) => [0, (max ?? 1) * 1.05] }, label: (share) => `${share}%` },
-    ),
+    lines(width, [bins, ...bulk], variables, range, {
+      scale: { range: (_, __, max) => [0, (max ?? 1) * 1.05] },
+      label: (share) => `${share}%`,
+    }),
   );
   keepChart(right, (width) =>
     lines(width, [bins, ...tails], variables, whole, {
@@ -55,31 +63,22 @@ export function distributions(report: LabReport): HTMLElement {
       label: quantileName,
     }),
   );
-  return section(
-    "latency",
-    title,
+  const titled = (title: string, chart: HTMLElement): HTMLElement =>
+    h("div", {}, h("p", { class: "chart-title" }, title), chart);
+  return [
     h(
       "div",
       { class: "pair" },
-      h(
-        "div",
-        {},
-        h("h3", {}, `Share of ${report.latency_of}s, per bin of a 24th of a decade`),
-        left,
-      ),
-      h("div", {}, h("h3", {}, "Fraction slower than"), right),
+      titled(`Share of ${what}, per bin of a 24th of a decade`, left),
+      titled("Fraction slower than", right),
     ),
     legend(arms),
-  );
+  ];
 }
 
 function at(buckets: Buckets, q: number): string {
   const us = quantile(buckets, q);
   return us === null ? "not measured" : latency(us);
-}
-
-function place(alt: string): HTMLElement {
-  return h("div", { class: "chart", role: "img", "aria-label": alt });
 }
 
 interface Upright {
@@ -155,7 +154,7 @@ function powers(_: uPlot, __: number, min: number, max: number): number[] {
 /** Ticks at 1, 2 and 5 of each decade, or at 1 alone where they would crowd. */
 function oneTwoFive(min: number, max: number, width: number): number[] {
   const room = width / Math.max(1, Math.log10(max / min));
-  const factors = room > 150 ? [1, 2, 5] : [1];
+  const factors = room > 190 ? [1, 2, 5] : [1];
   const ticks: number[] = [];
   for (let power = Math.floor(Math.log10(min)); 10 ** power <= max; power += 1) {
     ticks.push(
@@ -175,7 +174,8 @@ function quantileName(fraction: number): string {
   return nines === 2 ? "p99" : `p99.${"9".repeat(nines - 2)}`;
 }
 
-function legend(arms: { name: string; variable: string }[]): HTMLElement {
+/** Lines of colour with the names of what they stand for. */
+export function legend(arms: { name: string; variable: string }[]): HTMLElement {
   return h(
     "ul",
     { class: "legend" },

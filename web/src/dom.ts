@@ -28,12 +28,27 @@ function fill(element: Element, attributes: Attributes, children: Child[]): void
   element.append(...children.filter((child): child is Node | string => child !== null));
 }
 
+/** Where a part of the page stands: on its own, or inside a cell of a study. */
+export interface Place {
+  /** Goes before every id, so that cells do not share them. */
+  prefix: string;
+  heading: "h2" | "h3";
+}
+
+export const PAGE: Place = { prefix: "", heading: "h2" };
+
 /** A titled section of the page. */
-export function section(id: string, title: string, ...children: Child[]): HTMLElement {
+export function section(
+  place: Place,
+  id: string,
+  title: string,
+  ...children: Child[]
+): HTMLElement {
+  const own = `${place.prefix}${id}`;
   return h(
     "section",
-    { id, "aria-labelledby": `${id}-title` },
-    h("h2", { id: `${id}-title` }, title),
+    { id: own, "aria-labelledby": `${own}-title` },
+    h(place.heading, { id: `${own}-title` }, title),
     ...children,
   );
 }

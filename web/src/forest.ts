@@ -1,12 +1,13 @@
 // The chart of the intervals: a row an arm, a panel an outcome, zero and the margin marked.
 
-import { h, onWidth, section, svg } from "./dom";
+import { type Place, h, onWidth, section, svg } from "./dom";
 import { percent, signed } from "./format";
-import type { Arm, Difference, LabReport, Ratio } from "./lab";
+import type { Arm, Difference, LabReport, Primary, Ratio } from "./lab";
 import { armColours } from "./palette";
 import { type Scale, position, scaleWithZero } from "./scale";
 
 interface Panel {
+  outcome: Primary;
   title: string;
   value: (arm: Arm) => Ratio | null;
   margin: number | null;
@@ -25,22 +26,37 @@ const FIGURES = 165;
 /** Below this width, panels stand under each other and labels above their rows. */
 const NARROW = 720;
 
-export function forest(report: LabReport): HTMLElement {
-  const panels: Panel[] = [
-    { title: "Server CPU per statement, %", value: (arm) => arm.cpu_ratio, margin: report.margin },
-    { title: "Throughput, %", value: (arm) => arm.qps_ratio, margin: null },
-    { title: "p99 latency, %", value: (arm) => relative(arm.latency_us.p99), margin: null },
-  ];
+/** An outcome of an arm as a ratio to the base. */
+export const OUTCOMES: Record<Primary, { title: string; value: (arm: Arm) => Ratio | null }> = {
+  "server-cpu": { title: "Server CPU per statement, %", value: (arm) => arm.cpu_ratio },
+  throughput: { title: "Throughput, %", value: (arm) => arm.qps_ratio },
+  "latency-p99": { title: "p99 latency, %", value: (arm) => relative(arm.latency_us.p99) },
+};
+
+export function forest(report: LabReport, place: Place): HTMLElement {
+  // The outcome that the verdicts are about stands first, and alone has the margin.
+  const outcomes = (Object.keys(OUTCOMES) as Primary[]).sort(
+    (a, b) => Number(b === report.primary) - Number(a === report.primary),
+  );
+  const panels: Panel[] = outcomes.map((outcome) => ({
+    outcome,
+    ...OUTCOMES[outcome],
+    margin: outcome === report.primary ? report.margin : null,
+  }));
   const shown = panels.filter((panel) => report.arms.some((arm) => panel.value(arm)));
-  const place = h("div", { class: "chart forest" });
-  onWidth(place, (width) =>
-    place.replaceChildren(
+  if (shown.length === 0) {
+    const none = "Too little was measured for an interval.";
+    return section(place, "intervals", "Intervals", h("p", { class: "caption" }, none));
+  }
+  const chart = h("div", { class: "chart forest" });
+  onWidth(chart, (width) =>
+    chart.replaceChildren(
       ...(width < NARROW
         ? shown.map((panel) => draw(report, [panel], width, true))
         : [draw(report, shown, width, false)]),
     ),
   );
-  return section("intervals", "Intervals", place, caption(report));
+  return section(place, "intervals", "Intervals", chart, caption(report));
 }
 
 function caption(report: LabReport): HTMLElement {
@@ -169,7 +185,8 @@ function ticks(scale: Scale, x: (value: number) => number, spans: Span[]): SVGEl
   ]);
 }
 
-function mark(
+/** An interval with its estimate: open or dashed where the verdict is not a difference. */
+export function mark(
   ratio: Ratio,
   x: (value: number) => number,
   y: number,

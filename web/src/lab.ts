@@ -22,6 +22,44 @@ export interface LabReport {
   histograms: Record<string, [number, number][]>;
   latency_of: string;
   notes: string[];
+  /** The outcome that the verdicts are about. */
+  primary: Primary;
+  types: TypeReport[];
+  probes: ProbeFacts[];
+}
+
+export type Primary = "server-cpu" | "throughput" | "latency-p99";
+
+/** One type of statement compared arm by arm. */
+export interface TypeReport {
+  name: string;
+  arms: TypeArm[];
+  histograms: Record<string, [number, number][]>;
+}
+
+export interface TypeArm {
+  arm: string;
+  executed: number;
+  rate_ratio: Ratio | null;
+  mean_us: Difference | null;
+  p50_us: Difference | null;
+  p95_us: Difference | null;
+  p99_us: Difference | null;
+}
+
+/** One type of statement in one window; null where none was executed. */
+export interface TypeWindow {
+  statements: number;
+  mean_us: number | null;
+  p99_us: number | null;
+}
+
+export interface ProbeFacts {
+  arm: string;
+  place: string;
+  mode: string | null;
+  hits: number | null;
+  program_ns: number | null;
 }
 
 export interface LabServer {
@@ -52,6 +90,9 @@ export interface Workload {
   threads: number;
   tables: number;
   table_size: number;
+  /** Transactions a second asked for; null in closed loop. */
+  rate: number | null;
+  limits: string[];
 }
 
 export interface BaseArm {
@@ -78,6 +119,8 @@ export interface Arm {
   lost: Record<string, number>;
   verdict: Verdict;
   note: string | null;
+  sees: string | null;
+  switched_by: string[];
 }
 
 export interface Difference {
@@ -108,4 +151,7 @@ export interface LabWindow {
   server_cpu_us_per_statement: number | null;
   discarded: boolean;
   note: string | null;
+  /** What the server did in it that is not the arm's doing, such as a checkpoint. */
+  marks: string[];
+  types: Record<string, TypeWindow>;
 }

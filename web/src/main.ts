@@ -1,34 +1,33 @@
-// The page of a lab run: reads the report embedded in the document and draws it.
+// The page: reads the document embedded in it and draws the report of its kind.
 
 /*! uPlot, Copyright (c) Leon Sorokin, MIT licence, https://github.com/leeoniya/uPlot */
 
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 
-import { armTable } from "./arms";
-import { distributions } from "./distributions";
-import { environment, footer, heading, notes, repeat } from "./facts";
-import { forest } from "./forest";
+import type { BenchReport } from "./bench";
+import { benchPage } from "./bench-page";
 import type { LabReport } from "./lab";
-import { timeline } from "./timeline";
+import { labPage } from "./lab-page";
+import type { StudyReport } from "./study";
+import { studyPage } from "./study-page";
 
 function main(): void {
-  const data = document.getElementById("waggle-lab-report");
   const place = document.getElementById("main");
-  if (!data || !place) throw new Error("the page has lost its data element");
-  const report = JSON.parse(data.textContent ?? "") as LabReport;
-  place.append(
-    heading(report),
-    armTable(report),
-    forest(report),
-    timeline(report),
-    distributions(report),
-    notes(report),
-    environment(report),
-    repeat(report),
-  );
-  document.body.append(footer(report));
+  if (!place) throw new Error("the page has lost its place");
+  const study = embedded("waggle-study-report");
+  const lab = embedded("waggle-lab-report");
+  const bench = embedded("waggle-bench-report");
+  if (study !== null) studyPage(study as StudyReport, place);
+  else if (lab !== null) labPage(lab as LabReport, place);
+  else if (bench !== null) benchPage(bench as BenchReport, place);
+  else throw new Error("the page has lost its data element");
   document.documentElement.dataset["drawn"] = "yes";
+}
+
+function embedded(id: string): unknown {
+  const element = document.getElementById(id);
+  return element ? JSON.parse(element.textContent ?? "") : null;
 }
 
 main();

@@ -13,7 +13,7 @@ const KNOWN: Record<string, string> = {
 const OTHERS = ["--arm-sky", "--arm-green", "--arm-purple", "--arm-orange", "--arm-red"];
 
 /** Every arm with the CSS variable of its colour: the base first, then in the report's order. */
-export function armColours(report: LabReport): Map<string, string> {
+export function armColours(report: Pick<LabReport, "base" | "arms">): Map<string, string> {
   const colours = new Map([[report.base.name, "--arm-base"]]);
   let other = 0;
   for (const arm of report.arms) {

@@ -1,15 +1,17 @@
-// Opens a lab page in Chromium and checks what a reader would notice. Usage:
-//   node test/browser.mjs CHROMIUM PAGE.html [SCREENSHOT-FOLDER]
+// Opens a page of a lab run or a study in Chromium and checks what a reader would notice. Usage:
+//   [SCREENSHOTS=FOLDER] node test/browser.mjs CHROMIUM PAGE.html...
 // Exits 1 and says why when something is wrong. The Rust test of waggle-report runs it.
 
 import assert from "node:assert/strict";
+import { basename } from "node:path";
 import { pathToFileURL } from "node:url";
 
 import { chromium } from "playwright-core";
 
-const [executablePath, page, screenshots] = process.argv.slice(2);
-if (!executablePath || !page) {
-    console.error("usage: node test/browser.mjs CHROMIUM PAGE.html [SCREENSHOT-FOLDER]");
+const [executablePath, ...pages] = process.argv.slice(2);
+const screenshots = process.env.SCREENSHOTS;
+if (!executablePath || pages.length === 0) {
+    console.error("usage: node test/browser.mjs CHROMIUM PAGE.html...");
     process.exit(2);
 }
 
@@ -26,16 +28,17 @@ const browser = await chromium.launch({
     ],
 });
 try {
-    for (const width of [1280, 400]) {
-        for (const colorScheme of ["light", "dark"]) await look(width, colorScheme);
+    for (const page of pages) {
+        await look(page, 1280, "light");
+        await look(page, 390, "dark");
+        await withoutScripts(page);
     }
-    await withoutScripts();
-    console.log("browser: the page holds");
+    console.log("browser: the pages hold");
 } finally {
     await browser.close();
 }
 
-async function look(width, colorScheme) {
+async function look(page, width, colorScheme) {
     const context = await browser.newContext({
         viewport: { width, height: 900 },
         colorScheme,
@@ -52,29 +55,37 @@ async function look(width, colorScheme) {
     const address = pathToFileURL(page).href;
     await tab.goto(address);
     await tab.waitForSelector("html[data-drawn=yes]");
+    const id = await tab.evaluate(
+        () => document.querySelector("script[type='application/json']").id,
+    );
+    const kind = id.split("-")[1];
+    // The last cell names what is hostile, the first what is not measured.
+    if (kind === "study") await openCells(tab);
     // Charts are drawn when their width is known.
     await tab.waitForFunction(
         () =>
-            document.querySelectorAll(".chart canvas").length >= 5 &&
-            document.querySelectorAll(".forest svg").length >= 1,
+            document.querySelectorAll(".chart canvas").length >= 3 &&
+            [...document.querySelectorAll(".chart")].every((chart) => chart.childElementCount > 0),
     );
 
     const overflow = await tab.evaluate(
         () => document.documentElement.scrollWidth - window.innerWidth,
     );
     assert.ok(overflow <= 0, `${width} px: the page is ${overflow} px too wide`);
-    await tableShowsTheData(tab);
+    const show = { study: studyShowsTheData, lab: tableShowsTheData, bench: benchShowsTheData };
+    await show[kind](tab);
+    await idsAreUnique(tab);
     await chartsAreDescribed(tab);
     await canvasesAreDrawn(tab);
-    if (width === 1280) await dataCanBeSaved(tab);
+    if (width === 1280) await dataCanBeSaved(tab, kind);
     if (screenshots) {
         await tab.screenshot({
-            path: `${screenshots}/lab-${width}-${colorScheme}.png`,
+            path: `${screenshots}/${basename(page, ".html")}-${width}-${colorScheme}.png`,
             fullPage: true,
         });
-        if (width === 1280 && colorScheme === "dark") {
+        if (width === 1280) {
             await tab.pdf({
-                path: `${screenshots}/lab.pdf`,
+                path: `${screenshots}/${basename(page, ".html")}.pdf`,
                 preferCSSPageSize: true,
                 printBackground: true,
             });
@@ -127,6 +138,85 @@ async function tableShowsTheData(tab) {
     }
 }
 
+/** Opens the first and the last cell, the last one by its link. */
+async function openCells(tab) {
+    await tab.click("details.cell:first-of-type > summary");
+    const anchor = await tab.evaluate(() => {
+        const cells = [...document.querySelectorAll("details.cell")];
+        return cells[cells.length - 1].id;
+    });
+    await tab.evaluate((id) => {
+        location.hash = id;
+    }, anchor);
+    await tab.waitForFunction(
+        (id) => document.getElementById(id).open && document.getElementById(id).children.length > 3,
+        anchor,
+    );
+}
+
+/** Reads the tables back and compares them with the embedded document. */
+async function studyShowsTheData(tab) {
+    const { report, tables } = await tab.evaluate(() => ({
+        report: JSON.parse(document.getElementById("waggle-study-report").textContent),
+        tables: [...document.querySelectorAll("section[id^=table] > .scroll > table")].map(
+            (table) =>
+                [...table.querySelectorAll("tbody tr")].map((row) =>
+                    [...row.querySelectorAll("td")].map((cell) => {
+                        const small = cell.querySelector("small")?.textContent ?? "";
+                        const text = cell.textContent;
+                        return text.slice(0, text.length - small.length).replace(/−/g, "-");
+                    }),
+                ),
+        ),
+    }));
+    assert.equal(tables.length, report.tables.length);
+    let compared = 0;
+    for (const [at, table] of report.tables.entries()) {
+        for (const [index, row] of table.rows.entries()) {
+            for (const [column] of table.columns.entries()) {
+                const value = row.values[column];
+                const shown = tables[at][index][column];
+                if (typeof value?.value === "number" && value.low !== null) {
+                    const half = (value.high ?? 0) - (value.low ?? 0);
+                    const slack = Math.max(half / 10, 0.51);
+                    const difference = Math.abs(Number(shown.replace(/,/g, "")) - value.value);
+                    assert.ok(difference <= slack, `${shown} for ${value.value}`);
+                    compared += 1;
+                } else if (value?.kind === "text") assert.equal(shown, value.text);
+                else assert.equal(shown, "–");
+            }
+        }
+    }
+    assert.ok(compared > 0, "a table shows figures");
+    const markup = await tab.evaluate(() => document.querySelectorAll("img").length);
+    assert.equal(markup, 0, "no name became markup");
+}
+
+/** Reads a latency back and compares it with the embedded document. */
+async function benchShowsTheData(tab) {
+    const { report, rows } = await tab.evaluate(() => ({
+        report: JSON.parse(document.getElementById("waggle-bench-report").textContent),
+        rows: [...document.querySelectorAll("#latencies tbody tr")].map((row) =>
+            [...row.querySelectorAll("th, td")].map((cell) => cell.textContent),
+        ),
+    }));
+    assert.deepEqual(
+        rows.map(([name]) => name),
+        report.latencies.map(({ name }) => name),
+    );
+    for (const [index, latency] of report.latencies.entries())
+        assert.equal(Number(rows[index][3]), Number((latency.mean / 1000).toFixed(3)));
+    assert.equal(await tab.evaluate(() => document.querySelectorAll("td b, th b").length), 0);
+}
+
+async function idsAreUnique(tab) {
+    const doubled = await tab.evaluate(() => {
+        const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
+        return ids.filter((id, index) => ids.indexOf(id) !== index);
+    });
+    assert.deepEqual(doubled, [], "ids stand once");
+}
+
 async function chartsAreDescribed(tab) {
     const silent = await tab.evaluate(
         () =>
@@ -154,20 +244,36 @@ async function canvasesAreDrawn(tab) {
     for (const count of colours) assert.ok(count >= 3, `a chart shows ${count} colours`);
 }
 
-async function dataCanBeSaved(tab) {
+async function dataCanBeSaved(tab, kind) {
     const embedded = await tab.evaluate(() =>
-        JSON.parse(document.getElementById("waggle-lab-report").textContent),
+        JSON.parse(document.querySelector("script[type='application/json']").textContent),
     );
-    const [json] = await Promise.all([
+    assert.deepEqual(JSON.parse(await save(tab, "Save the data (JSON)")), embedded);
+    if (kind === "bench") {
+        assert.equal(
+            lines(await save(tab, "Save the intervals (CSV)")),
+            embedded.intervals.length + 1,
+        );
+        return;
+    }
+    const groups = kind === "study" ? embedded.cells : [embedded];
+    const windows = groups.reduce((sum, group) => sum + group.windows.length, 0);
+    assert.equal(lines(await save(tab, "Save the windows (CSV)")), windows + 1);
+    if (kind !== "study") return;
+    const values = embedded.tables.reduce((sum, t) => sum + t.rows.length * t.columns.length, 0);
+    assert.equal(lines(await save(tab, "Save the tables (CSV)")), values + 1);
+}
+
+function lines(text) {
+    return text.trim().split("\n").length;
+}
+
+async function save(tab, button) {
+    const [download] = await Promise.all([
         tab.waitForEvent("download"),
-        tab.click("text=Save the data (JSON)"),
+        tab.click(`text=${button}`),
     ]);
-    assert.deepEqual(JSON.parse(await read(json)), embedded);
-    const [csv] = await Promise.all([
-        tab.waitForEvent("download"),
-        tab.click("text=Save the windows (CSV)"),
-    ]);
-    assert.equal((await read(csv)).trim().split("\n").length, embedded.windows.length + 1);
+    return read(download);
 }
 
 async function read(download) {
@@ -177,11 +283,13 @@ async function read(download) {
 }
 
 /** Without scripts the answer and the tables are there as text. */
-async function withoutScripts() {
+async function withoutScripts(page) {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const tab = await context.newPage();
     await tab.goto(pathToFileURL(page).href);
     const text = await tab.textContent("noscript");
-    assert.match(text ?? "", /verdict/);
+    assert.match(text ?? "", /verdict|transactions/);
+    const shown = await tab.evaluate(() => document.querySelectorAll("noscript img").length);
+    assert.equal(shown, 0, "no name became markup");
     await context.close();
 }

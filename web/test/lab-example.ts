@@ -44,7 +44,9 @@ export const example: LabReport = {
     "name": "oltp_point_select",
     "threads": 8,
     "tables": 1,
-    "table_size": 100000
+    "table_size": 100000,
+    "rate": null,
+    "limits": []
   },
   "base": {
     "name": "none",
@@ -100,7 +102,9 @@ export const example: LabReport = {
       "executed": 2136339,
       "lost": {},
       "verdict": "no-difference",
-      "note": null
+      "note": null,
+      "sees": null,
+      "switched_by": []
     },
     {
       "name": "probe-empty",
@@ -154,7 +158,9 @@ export const example: LabReport = {
       "executed": 2005890,
       "lost": {},
       "verdict": "saves",
-      "note": null
+      "note": null,
+      "sees": null,
+      "switched_by": []
     },
     {
       "name": "watch",
@@ -210,7 +216,9 @@ export const example: LabReport = {
         "ring buffer full": 12
       },
       "verdict": "costs",
-      "note": null
+      "note": null,
+      "sees": null,
+      "switched_by": []
     },
     {
       "name": "perfschema",
@@ -232,7 +240,9 @@ export const example: LabReport = {
       "executed": 463926,
       "lost": {},
       "verdict": "not-enough-evidence",
-      "note": "the server was restarted between on and off"
+      "note": "the server was restarted between on and off",
+      "sees": null,
+      "switched_by": []
     }
   ],
   "aa_clean": true,
@@ -246,7 +256,9 @@ export const example: LabReport = {
       "qps": 85500.0,
       "server_cpu_us_per_statement": 17.804,
       "discarded": true,
-      "note": "warm-up block"
+      "note": "warm-up block",
+      "marks": [],
+      "types": {}
     },
     {
       "t_s": 4.86,
@@ -256,7 +268,9 @@ export const example: LabReport = {
       "qps": 81915.0,
       "server_cpu_us_per_statement": null,
       "discarded": true,
-      "note": "warm-up block"
+      "note": "warm-up block",
+      "marks": [],
+      "types": {}
     },
     {
       "t_s": 5.72,
@@ -266,7 +280,9 @@ export const example: LabReport = {
       "qps": 90713.0,
       "server_cpu_us_per_statement": 17.153,
       "discarded": true,
-      "note": "warm-up block"
+      "note": "warm-up block",
+      "marks": [],
+      "types": {}
     }
   ],
   "histograms": {
@@ -285,5 +301,8 @@ export const example: LabReport = {
   "latency_of": "statement",
   "notes": [
     "</script><b>not markup</b> &amp;"
-  ]
+  ],
+  "primary": "server-cpu",
+  "types": [],
+  "probes": []
 };

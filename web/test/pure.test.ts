@@ -3,11 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { windowsCsv } from "../src/facts";
+import { csvCell, windowsCsv } from "../src/facts";
 import { bytes, decimals, latency, percent, plain, seconds, signed, time } from "../src/format";
 import { type Buckets, logBins, quantile, shares, tail } from "../src/histogram";
 import { position, roundStep, scaleWithZero } from "../src/scale";
+import { cellAsLab } from "../src/study";
+import { show, tablesCsv } from "../src/study-tables";
 import { example } from "./lab-example";
+import { example as study } from "./study-example";
 
 test("numbers carry as many digits as the evidence", () => {
   assert.equal(decimals(0.19, 1), 2);
@@ -96,11 +99,52 @@ test("quantiles are bucket bounds", () => {
 });
 
 test("windows as CSV, absent readings empty", () => {
-  const lines = windowsCsv(example).trim().split("\n");
+  const lines = windowsCsv([{ cell: null, windows: example.windows }])
+    .trim()
+    .split("\n");
   assert.equal(lines.length, example.windows.length + 1);
-  assert.equal(lines[0]?.split(",").length, 8);
+  assert.equal(lines[0]?.split(",").length, 9);
   const without = example.windows.findIndex(
     (window) => window.server_cpu_us_per_statement === null,
   );
   assert.equal(lines[without + 1]?.split(",")[5], "");
+});
+
+test("windows of a study name their cell and their statement types", () => {
+  const groups = study.cells.map(({ id, windows }) => ({ cell: id, windows }));
+  const lines = windowsCsv(groups).trim().split("\n");
+  assert.match(lines[0] ?? "", /^cell,t_s,.*,ADD_LINK statements,ADD_LINK mean_us,ADD_LINK p99_us/);
+  assert.equal(lines.length, 1 + groups.reduce((sum, { windows }) => sum + windows.length, 0));
+});
+
+test("a cell of CSV is never a formula", () => {
+  assert.equal(csvCell("=1+1"), "'=1+1");
+  assert.equal(csvCell(-1.5), "-1.5");
+  assert.equal(csvCell('a "b", c'), '"a ""b"", c"');
+  assert.equal(csvCell(null), "");
+});
+
+test("a table's figures have as many digits as their interval, and holes are dashes", () => {
+  // The text of a cell without a browser: only those that need no element.
+  assert.equal(show({ kind: "plain", value: 21334.4, digits: 0 }), "21,334");
+  assert.equal(show({ kind: "plain", value: null, digits: 200 }), "–");
+  assert.equal(show({ kind: "absent", why: "x" }), "–");
+  assert.equal(show(undefined), "–");
+  assert.equal(show({ kind: "estimate", value: 1, low: null, high: 2, unclaimed: false }), "–");
+});
+
+test("tables as CSV keep every value and its interval", () => {
+  const lines = tablesCsv(study).trim().split("\n");
+  const values = study.tables.reduce((sum, t) => sum + t.rows.length * t.columns.length, 0);
+  assert.equal(lines.length, values + 1);
+  assert.ok(lines.some((line) => /,estimate,-?[\d.]+,-?[\d.]+,-?[\d.]+,/.test(line)));
+});
+
+test("a cell is a lab report with what the study shares", () => {
+  const cell = study.cells[1];
+  assert.ok(cell);
+  const report = cellAsLab(study, cell);
+  assert.equal(report.server.settings["innodb_buffer_pool_size"], "33554432");
+  assert.equal(report.margin, 0);
+  assert.equal(report.environment, study.environment);
 });

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 /// `cargo xtask bench-client [FLAGS of the program]`; true when every client ran and counted right.
 pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<bool> {
-    build(root)?;
+    build(root, &["waggle", "waggle-bench-client"])?;
     let folder = release_folder(root);
     let mut run = Command::new(folder.join("bench-client"));
     run.arg("--waggle").arg(folder.join("waggle"));
@@ -29,16 +29,11 @@ pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<bool> {
     Ok(status.success())
 }
 
-fn build(root: &Path) -> Result<()> {
+/// Builds `packages` for release.
+pub(crate) fn build(root: &Path, packages: &[&str]) -> Result<()> {
     let built = Command::new("cargo")
-        .args([
-            "build",
-            "--release",
-            "-p",
-            "waggle",
-            "-p",
-            "waggle-bench-client",
-        ])
+        .args(["build", "--release"])
+        .args(packages.iter().flat_map(|package| ["-p", package]))
         .current_dir(root)
         .status()
         .context("running cargo build")?;
@@ -49,7 +44,7 @@ fn build(root: &Path) -> Result<()> {
 }
 
 /// Where cargo puts release builds.
-fn release_folder(root: &Path) -> std::path::PathBuf {
+pub(crate) fn release_folder(root: &Path) -> std::path::PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR");
     target
         .map_or_else(|| root.join("target"), |folder| root.join(folder))

@@ -4,6 +4,7 @@
 //! chore but `fmt` and `docs` changes a tracked file, and none needs a network.
 
 mod bench_client;
+mod bench_lab;
 mod docs;
 mod format;
 mod fresh;
@@ -29,6 +30,10 @@ usage: cargo xtask CHORE
                            clones this tree and times scripts/demo there, twice
   bench-client [--quick] [FLAGS]
                            the client's cost beside sysbench's, paired; filed in bench/results/
+  calibrate [--minutes N] [FLAGS]
+                           is what the lab says true? goes on where it stopped; filed likewise
+  bench-watch [--minutes N] [FLAGS]
+                           what the agent costs, and captures when starved; filed likewise
 ";
 
 fn main() -> ExitCode {
@@ -44,6 +49,7 @@ fn main() -> ExitCode {
         "docs" => docs::command(&root, rest),
         "test" => gate::command(&root, rest),
         "bench-client" => bench_client::command(&root, rest),
+        "calibrate" | "bench-watch" => bench_lab::command(&root, chore, rest),
         "fresh-check" => fresh::command(&root, rest),
         "-h" | "--help" | "help" => {
             print!("{USAGE}");

@@ -5,7 +5,8 @@
 //! [`view::View`] is a snapshot of these, which the terminal, the run directory and every exporter
 //! read. Neighbours: `waggle-probes` below; the binary's `watch` and `waggle-export` above.
 //!
-//! Invariants: captured + lost = executed, in every view. Memory is bounded whatever the servers
+//! Invariants: captured + lost + the agent's own = executed, in every view. Memory is bounded
+//! whatever the servers
 //! do. No literal of a statement leaves this crate unless it was asked for, and a statement that
 //! may carry a password never does.
 
@@ -27,4 +28,5 @@ mod sql;
 pub mod statement;
 pub mod view;
 
+pub use sql::{Access, OwnSessions};
 pub use waggle_probes::wait::WaitClass;

@@ -29,8 +29,7 @@ pub enum SourceKind {
 /// Sums over statements that were not seen one by one (PERFORMANCE_SCHEMA's digests).
 #[derive(Debug, Clone)]
 pub struct Summed<'a> {
-    /// A statement of this digest. Of its figures only warnings, temporary tables and full scans of
-    /// its [`work`](Statement::work) mean something: sums, as all below; others are ignored.
+    /// A statement of this digest: its text and names; its figures are below, as sums.
     pub statement: Statement<'a>,
     /// How many more ended since the last such record.
     pub count: u64,
@@ -49,6 +48,13 @@ pub struct Summed<'a> {
     pub lock_ns: Option<u64>,
     /// Rows sent, examined, affected together.
     pub rows: [Option<u64>; 3],
+    /// Warnings together.
+    pub warnings: Option<u64>,
+    /// Temporary tables, and of these on disk.
+    pub tmp_tables: Option<(u64, u64)>,
+    /// Tables read from end to end, and joins without a key: their number, where single
+    /// statements count once.
+    pub full_scans: Option<(u64, u64)>,
 }
 
 /// What a source yields.
@@ -69,6 +75,8 @@ pub enum Observation<'a> {
         /// How many statements.
         count: u64,
     },
+    /// `count` statements of the agent itself ended, of a source that knows its own.
+    Own(u64),
     /// The kernel half has been hit so many times since the last such observation.
     Hits(u64),
     /// `count` statements ended that will never be seen, because of `cause` (a stable name, such
@@ -122,4 +130,13 @@ pub trait Source: Send {
     /// # Errors
     /// It is broken for good; what it yielded stays valid.
     fn poll(&mut self, each: &mut dyn FnMut(Observation<'_>)) -> anyhow::Result<usize>;
+
+    /// The watch ends: yields what [`poll`](Self::poll) held back until more would come. May take
+    /// a few seconds.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    fn finish(&mut self, each: &mut dyn FnMut(Observation<'_>)) -> anyhow::Result<usize> {
+        self.poll(each)
+    }
 }

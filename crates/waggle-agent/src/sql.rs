@@ -6,8 +6,11 @@
 //! status sampler and the PERFORMANCE_SCHEMA source. Invariants: nothing here changes the server
 //! but for the connection itself; an error never carries a password.
 
+mod access;
 mod background;
 mod session;
 
+pub use access::{Access, OwnSessions};
+pub(crate) use access::{MARK, OWN_NAME};
 pub(crate) use background::Background;
 pub(crate) use session::{Failed, Session, number, text};

@@ -34,8 +34,49 @@ pub struct View {
     pub own: OwnView,
     /// How each sink fares, by its name.
     pub sinks: Vec<(&'static str, SinkStatus)>,
-    /// Statements captured and lost of servers that ended so long ago that they are not listed.
-    pub forgotten: (u64, u64),
+    /// What was counted of servers that ended so long ago that they are not listed.
+    pub forgotten: Counted,
+}
+
+/// What is counted of statements, without what they were: [`ServerView`]'s fields of these names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Hits of the probe.
+    pub hits: u64,
+    /// Statements captured.
+    pub captured: u64,
+    /// Of these, within routines and triggers.
+    pub in_routines: u64,
+    /// The agent's own, which are not among these.
+    pub own: u64,
+    /// Ends of commands that are no statements.
+    pub other_commands: u64,
+    /// Statements lost, by cause.
+    pub lost: Vec<(&'static str, u64)>,
+    /// Statements captured with less than all, by cause.
+    pub degraded: Vec<(&'static str, u64)>,
+}
+
+impl Counted {
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, more: &Self) {
+        self.hits += more.hits;
+        self.captured += more.captured;
+        self.in_routines += more.in_routines;
+        self.own += more.own;
+        self.other_commands += more.other_commands;
+        add_causes(&mut self.lost, &more.lost);
+        add_causes(&mut self.degraded, &more.degraded);
+    }
+}
+
+fn add_causes(sums: &mut Vec<(&'static str, u64)>, more: &[(&'static str, u64)]) {
+    for (cause, count) in more {
+        match sums.iter_mut().find(|(name, _)| name == cause) {
+            Some((_, sum)) => *sum += count,
+            None => sums.push((cause, *count)),
+        }
+    }
 }
 
 /// What the agent costs.
@@ -47,12 +88,40 @@ pub struct OwnView {
     pub trap_ns: Option<f64>,
     /// Mean run time of the program at a statement's end, as the kernel counts it, ns.
     pub program_ns: Option<f64>,
+    /// What each probe was hit and cost; those that were never hit are left out.
+    pub probes: Vec<ProbeCost>,
     /// The agent's CPU time, s.
     pub cpu_s: f64,
     /// Its resident memory, bytes.
     pub rss_bytes: u64,
     /// What is shed now to keep within the budget, in the order it was shed.
     pub shed: Vec<&'static str>,
+}
+
+/// What a probe costs the processes that pass it.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
+pub struct ProbeCost {
+    /// `statements`, `scheduler` (context switches of the whole host) or `locks`.
+    pub name: &'static str,
+    /// Hits since the agent began.
+    pub hits: u64,
+    /// One trap with an empty program, timed on the agent itself, ns; `None` where there is none,
+    /// or it was not timed.
+    pub trap_ns: Option<f64>,
+    /// Mean run time of its program with everything on, as the kernel counted it, ns.
+    pub program_ns: Option<f64>,
+}
+
+impl ProbeCost {
+    /// What a hit costs as far as it is known, ns.
+    pub fn hit_ns(&self) -> f64 {
+        self.trap_ns.unwrap_or(0.0) + self.program_ns.unwrap_or(0.0)
+    }
+
+    /// What all hits cost, as far as it is known, s.
+    pub fn cpu_s(&self) -> f64 {
+        self.hits as f64 * self.hit_ns() / 1e9
+    }
 }
 
 /// One server.
@@ -74,12 +143,19 @@ pub struct ServerView {
     pub abilities: Abilities,
     /// When watching began, us since 1970.
     pub started_us: u64,
+    /// The same on the monotonic clock, ns.
+    pub started_ns: u64,
     /// Why it is watched no more.
     pub ended: Option<Arc<str>>,
     /// Hits of the probe, as its kernel half counted them; 0 for other sources.
     pub hits: u64,
     /// Statements captured.
     pub captured: u64,
+    /// Of these, statements within routines and triggers: a server counts them in `Queries`, not in
+    /// `Questions`.
+    pub in_routines: u64,
+    /// Statements of the agent itself, which are not among these.
+    pub own: u64,
     /// Statements lost, by cause.
     pub lost: Vec<(&'static str, u64)>,
     /// Statements captured with less than all, by cause (`text_truncated`, `text_shed`, ...).

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
+use waggle_agent::budget::rights::without_rights;
 use waggle_agent::lock::{Deadlock, LockWait};
 use waggle_agent::sample::Sample;
 use waggle_agent::statement::ServerId;
@@ -49,7 +50,7 @@ pub(crate) struct Feed {
 impl Feed {
     pub(crate) fn start(name: &str, mut encoder: impl Encoder) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(CALLS_MAX);
-        let work = move || run(&receiver, &mut encoder);
+        let work = move || without_rights(|| run(&receiver, &mut encoder));
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(work)?;

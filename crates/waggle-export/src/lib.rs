@@ -14,4 +14,5 @@ pub mod otlp;
 pub mod prometheus;
 pub mod remote_write;
 pub mod spool;
+pub mod store;
 mod trace;

@@ -180,6 +180,7 @@ unsafe fn bytes<'a>(data: *const c_char, length: usize) -> &'a [u8] {
 fn store(out: &mut OutcomeOut, result: Result<Outcome, Status>) -> i32 {
     match result {
         Ok(Outcome {
+            statements: _,
             result_sets,
             rows,
             affected,

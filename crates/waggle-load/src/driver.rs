@@ -119,9 +119,11 @@ pub struct Prepared {
     pub params: u16,
 }
 
-/// What one statement did, counted without looking at its rows.
+/// What one statement did, or a text of several, counted without looking at its rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
+    /// Statements of a text, as the server counts them; 0 where that is one in any case.
+    pub statements: u32,
     /// Result sets the server sent.
     pub result_sets: u32,
     /// Rows in them.

@@ -179,6 +179,8 @@ impl Tally {
         }
     }
 
+    /// Of a text of several statements, those with result sets are reads; the others are one write
+    /// if rows were changed, and the rest.
     pub(crate) fn statement_done(&self, outcome: &Outcome) {
         let counter = match outcome {
             Outcome {
@@ -188,6 +190,25 @@ impl Tally {
             _ => &self.other,
         };
         counter.add_by_owner(1);
+        if outcome.statements > 1 {
+            self.others_done(outcome);
+        }
+    }
+
+    #[cold]
+    fn others_done(&self, outcome: &Outcome) {
+        let statements = u64::from(outcome.statements);
+        let reads = u64::from(outcome.result_sets).min(statements);
+        let writes = u64::from(outcome.affected > 0).min(statements - reads);
+        // One of them is counted already: the first of these kinds that there is.
+        let counted = [reads, writes, statements - reads - writes];
+        let first = counted.iter().position(|count| *count > 0);
+        for (kind, counter) in [&self.reads, &self.writes, &self.other]
+            .into_iter()
+            .enumerate()
+        {
+            counter.add_by_owner(counted[kind] - u64::from(first == Some(kind)));
+        }
     }
 
     /// The server answered with an error: it counted the statement, so it is counted here.
@@ -359,6 +380,30 @@ mod tests {
             reconnects: 0,
         };
         assert_eq!(tally.counters(), wanted);
+    }
+
+    #[test]
+    fn each_statement_of_a_text_is_counted() {
+        let counted = |statements, result_sets, affected| {
+            let tally = Tally::default();
+            tally.statement_done(&Outcome {
+                statements,
+                result_sets,
+                affected,
+                ..Outcome::default()
+            });
+            let counters = tally.counters();
+            assert_eq!(counters.queries, u64::from(statements.max(1)));
+            (counters.reads, counters.writes, counters.other)
+        };
+        // An insert and its COMMIT; a COMMIT after an insert of what was there.
+        assert_eq!(counted(2, 0, 1), (0, 1, 1));
+        assert_eq!(counted(2, 0, 0), (0, 0, 2));
+        assert_eq!(counted(3, 2, 1), (2, 1, 0));
+        assert_eq!(counted(2, 2, 7), (2, 0, 0));
+        // A procedure is one statement with several results.
+        assert_eq!(counted(1, 3, 1), (1, 0, 0));
+        assert_eq!(counted(0, 0, 0), (0, 0, 1));
     }
 
     #[test]

@@ -89,11 +89,16 @@ impl RunTimeStats {
 
 /// Runs and run time (ns) of a program, over the time [`RunTimeStats`] was held.
 pub(crate) fn run_time(program: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    program_info(program).map(|info| (info.run_cnt, info.run_time_ns))
+}
+
+/// What the kernel knows of a program, without any array.
+pub(crate) fn program_info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = u32::try_from(size_of_val(&info)).ok()?;
     // SAFETY: `info` is writable for `length` bytes, and zeroed pointers ask for no arrays.
     let result = unsafe {
         libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
     };
-    (result == 0).then_some((info.run_cnt, info.run_time_ns))
+    (result == 0).then_some(info)
 }

@@ -7,9 +7,12 @@
 //! Invariant: a probe lives exactly as long as its Rust value, or as the process: the kernel
 //! removes it when the last descriptor closes, also after a kill.
 
+pub mod burn;
 pub mod capability;
 pub mod kernel;
 pub mod lock;
+mod object;
+pub mod programs;
 pub mod ring;
 pub mod sched;
 pub mod statement;

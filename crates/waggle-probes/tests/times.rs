@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -393,6 +394,48 @@ fn the_client_between_statements_and_within_one() {
             assert!(read > seen.wall / 2, "{round}: {seen:?}");
         } else {
             assert_eq!(read, 0, "{round}: {seen:?}");
+        }
+    }
+}
+
+/// A thread that was there before it was watched: its life so far is no statement's, and of the
+/// statement under way, on a processor or waiting, what was before is not known.
+#[test]
+fn a_thread_from_before() {
+    for waits in [true, false] {
+        let go = Arc::new(AtomicBool::new(false));
+        let (tell, told) = channel();
+        let seen_go = Arc::clone(&go);
+        let serving = thread::spawn(move || {
+            // sleep: each is a switch
+            (0..1000).for_each(|_| thread::sleep(Duration::from_micros(1)));
+            let mut session = Session::new(1);
+            session.statement(|| {
+                let start_ns = clock_ns(libc::CLOCK_MONOTONIC);
+                compute(5_000_000);
+                tell.send(start_ns).expect("somebody waits for it");
+                while !seen_go.load(Ordering::Acquire) {
+                    if waits {
+                        thread::park();
+                    }
+                }
+            });
+            session.statement(|| compute(50_000));
+        });
+        let start_ns = told.recv().expect("a start");
+        let unknown = clock_ns(libc::CLOCK_MONOTONIC) - start_ns;
+        let bed = Bed::make();
+        go.store(true, Ordering::Release);
+        serving.thread().unpark();
+        serving.join().expect("the thread");
+        let Some(mut bed) = bed else { return };
+        let seen = bed.seen();
+        assert_eq!(seen.len(), 2);
+        assert!(seen[0].times.remainder_ns >= unknown, "{unknown}: {seen:?}");
+        // The start is kept in whole microseconds.
+        assert!(seen[1].times.remainder_ns < 2_000, "{seen:?}");
+        for seen in &seen {
+            assert!(seen.switches.0 < 100, "{seen:?}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The HTML page of a lab run: one file that opens anywhere, without a network.
+//! The HTML page of a lab run, a study or a bench run: one file that opens anywhere, without a
+//! network.
 //!
 //! The page's code and styles are bundled from `web/` by `build.rs`; the report is embedded as JSON
 //! and drawn by that code. The answer and a text version stand in the HTML itself, so that a viewer
@@ -6,7 +7,11 @@
 //! Invariant: nothing in the document can end the script element it stands in, and the page asks
 //! the network for nothing (its own content policy forbids it).
 
+use serde::Serialize;
+
+use crate::bench::{self, BenchReport};
 use crate::lab::{LabReport, headline, text};
+use crate::study::{self, StudyReport};
 
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/web/dist/page.js"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/web/dist/page.css"));
@@ -18,11 +23,65 @@ const POLICY: &str =
 /// The `id` of the element that holds the report as JSON.
 pub const DATA_ID: &str = "waggle-lab-report";
 
+/// The `id` of the element that holds a study's report as JSON.
+pub const STUDY_ID: &str = "waggle-study-report";
+
+/// The `id` of the element that holds a bench run's report as JSON.
+pub const BENCH_ID: &str = "waggle-bench-report";
+
 /// The page of a lab report, as one HTML document in UTF-8.
 pub fn render(report: &LabReport) -> String {
-    let answer = escape_html(&true_minus(&headline(report)));
-    let plain = escape_html(&text(report, false));
-    let data = embed(report);
+    document(&Page {
+        kicker: "waggle lab",
+        answer: &headline(report),
+        plain: &text(report, false),
+        data_id: DATA_ID,
+        data: &embed(report),
+    })
+}
+
+/// The page of a study, as one HTML document in UTF-8.
+pub fn render_study(report: &StudyReport) -> String {
+    document(&Page {
+        kicker: "waggle lab study",
+        answer: &report.answer,
+        plain: &study::text(report, false),
+        data_id: STUDY_ID,
+        data: &embed(report),
+    })
+}
+
+/// The page of a bench run, as one HTML document in UTF-8.
+pub fn render_bench(report: &BenchReport) -> String {
+    document(&Page {
+        kicker: "waggle bench",
+        answer: &bench::headline(report),
+        plain: &bench::markdown(report),
+        data_id: BENCH_ID,
+        data: &embed(report),
+    })
+}
+
+/// What differs from page to page.
+struct Page<'a> {
+    kicker: &'a str,
+    /// The heading, and the document's title.
+    answer: &'a str,
+    /// All of it as text, for viewers without scripts.
+    plain: &'a str,
+    data_id: &'static str,
+    data: &'a str,
+}
+
+fn document(page: &Page) -> String {
+    let answer = escape_html(&true_minus(page.answer));
+    let plain = escape_html(page.plain);
+    let Page {
+        kicker,
+        data_id,
+        data,
+        ..
+    } = page;
     format!(
         r#"<!doctype html>
 <html lang="en">
@@ -39,13 +98,13 @@ pub fn render(report: &LabReport) -> String {
 </head>
 <body>
 <header>
-<p class="kicker" id="kicker">waggle lab</p>
+<p class="kicker" id="kicker">{kicker}</p>
 <h1>{answer}</h1>
 </header>
 <main id="main">
 <noscript><pre>{plain}</pre></noscript>
 </main>
-<script type="application/json" id="{DATA_ID}">{data}</script>
+<script type="application/json" id="{data_id}">{data}</script>
 <script>
 {SCRIPT}</script>
 </body>
@@ -57,7 +116,7 @@ pub fn render(report: &LabReport) -> String {
 
 /// The report as JSON that is safe inside a script element: `<`, `>` and `&` stand only in strings,
 /// where an escape means the same, and so do the line separators that scripts cannot hold.
-fn embed(report: &LabReport) -> String {
+fn embed(report: &impl Serialize) -> String {
     // The document's types have string keys and no failing serialisers.
     let json = serde_json::to_string(report).unwrap_or_else(|_| "null".to_owned());
     let mut safe = String::with_capacity(json.len() + 64);

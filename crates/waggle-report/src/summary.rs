@@ -7,18 +7,22 @@ use serde_json::Value;
 use crate::lab;
 use crate::quantity::{bytes, count};
 use crate::run::{Outcome, ReadError, Run, RunFacts, shell_line};
+use crate::study;
 use crate::table::{Table, WIDTH};
 
 /// Most figures of a result that are listed; the file holds the rest.
 const FIGURES_MAX: usize = 60;
 
-/// The run as text of about 100 columns: for a lab run that got as far as a report the report
-/// itself, for any other the facts, the final result and the count of samples.
+/// The run as text of about 100 columns: for a lab run or a study that got as far as a report the
+/// report itself, for any other the facts, the final result and the count of samples.
 ///
 /// # Errors
 /// When a file of the run is there and cannot be read.
 pub fn text(run: &Run, bold: bool) -> Result<String, ReadError> {
     let mut text = facts(run.facts());
+    if let Some(report) = run.study()? {
+        return Ok(format!("{text}\n{}", study::text(&report, bold)));
+    }
     if let Some(report) = run.lab()? {
         return Ok(format!("{text}\n{}", lab::text(&report, bold)));
     }
@@ -84,7 +88,8 @@ fn facts(facts: &RunFacts) -> String {
     text
 }
 
-fn ended(facts: &RunFacts) -> String {
+/// How a run ended, in words.
+pub(crate) fn ended(facts: &RunFacts) -> String {
     let when = facts.finished.as_deref().unwrap_or("");
     let how = match facts.outcome {
         Some(Outcome::Done) => "done",

@@ -3,6 +3,7 @@
 //! * [`binary`] and [`install`]: which server programs are here, and which build each is;
 //! * [`process`]: which of them run; [`discovery`]: following them as they come and go;
 //! * [`cpu`]: what a running one costs, in CPU time and memory;
+//! * [`confine`]: keeping processes to a part of the machine;
 //! * [`status`]: what it says about itself, over a [`waggle_wire::Connection`];
 //! * [`sandbox`]: servers of our own that vanish with the process that started them.
 //!
@@ -10,6 +11,7 @@
 //! directory that is not a throw-away one, and nothing connects to a server that was not named.
 
 pub mod binary;
+pub mod confine;
 pub mod cpu;
 pub mod discovery;
 mod flavour;

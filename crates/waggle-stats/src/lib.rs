@@ -1,8 +1,9 @@
 //! What do the measured numbers say, and how sure can one be?
 //!
 //! Histograms of latency, intervals for "what does this arm cost", and the order in which windows
-//! should be measured. `waggle-load` fills the histograms, the lab hands over windows and asks for
-//! the next ones, `waggle-report` prints what comes out.
+//! should be measured; for the calibration, what the same analysis says where the truth is known
+//! ([`resample`], [`tally`]). `waggle-load` fills the histograms, the lab hands over windows and
+//! asks for the next ones, `waggle-report` prints what comes out.
 //!
 //! Invariant: pure. No I/O, no clock, no file, no thread; every random choice comes from a seed
 //! that the caller gives, so a result can be computed again from the recorded windows.
@@ -63,7 +64,9 @@ pub mod hdr_log;
 pub mod latency;
 pub mod random;
 pub mod rate_search;
+pub mod resample;
 pub mod schedule;
 #[cfg(test)]
 mod simulation;
 pub mod steady;
+pub mod tally;

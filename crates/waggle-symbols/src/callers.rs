@@ -2,7 +2,7 @@
 //!
 //! Storage engines are often built with hidden symbols, but what they call in the server is
 //! exported, and the table for unwinding (`.eh_frame_hdr`) still says where every function begins.
-//! Neighbours: [`lock`](crate::lock) attaches at such calls.
+//! Neighbours: [`lock`](crate::lock) and [`mark`](crate::mark) attach at such calls.
 //!
 //! Invariant: a call is only ever reported if decoding from the start of its function reaches it;
 //! equal bytes elsewhere are not enough. Every number in the file is checked before it is used.
@@ -12,11 +12,22 @@ use object::{Object, ObjectSection, ReadCache};
 
 use crate::elf::{Binary, FUNCTION_BYTES_MAX, Function};
 
+/// Why the callers of a function cannot be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CallersError {
+    /// The table for unwinding, or the code, is not there or is damaged.
+    #[error("the file does not say where its functions begin")]
+    NoFunctions,
+    /// Some would be missing.
+    #[error("more than {HITS_MAX} places look like calls of it")]
+    TooMany,
+}
+
 /// Most places with the bytes of a call that are looked at.
-const HITS_MAX: usize = 64;
+const HITS_MAX: usize = 256;
 /// Bytes of code read at a time.
 const CHUNK: u64 = 1 << 20;
-/// A call with a 32-bit displacement, bytes.
+/// A call or a jump with a 32-bit displacement, bytes.
 const CALL_BYTES: u64 = 5;
 /// Largest table of functions that is read, bytes (16 million functions).
 const TABLE_BYTES_MAX: u64 = 128 << 20;
@@ -30,20 +41,65 @@ pub fn calls(function: &Function, target: u64) -> Vec<u64> {
         .collect()
 }
 
-/// The one function that calls `target` directly; `None` if there is none, or more than one.
-pub fn only_caller(binary: &Binary, target: u64) -> Option<Function> {
+/// Addresses of the instructions in `function` that leave for `target` as its last act: a jump in
+/// place of a call and a return.
+pub fn tail_calls(function: &Function, target: u64) -> Vec<u64> {
+    Decoder::with_ip(64, &function.code, function.address, DecoderOptions::NONE)
+        .iter()
+        .filter(|i| i.code() == Code::Jmp_rel32_64 && i.near_branch_target() == target)
+        .map(|i| i.ip())
+        .collect()
+}
+
+/// The one function that calls `target` directly.
+///
+/// # Errors
+/// There is none, or more than one; or the callers cannot be told.
+pub fn only_caller(binary: &Binary, target: u64) -> Result<Function, String> {
+    let mut found = callers(binary, &[target]).map_err(|error| error.to_string())?;
+    found.retain(|function| !calls(function, target).is_empty());
+    match (found.pop(), found.len()) {
+        (Some(only), 0) => Ok(only),
+        (found, others) => {
+            let count = others + usize::from(found.is_some());
+            Err(format!("{count} functions call it"))
+        }
+    }
+}
+
+/// Every function, named or not, that calls one of `targets` directly or leaves for it, in order
+/// of address.
+///
+/// # Errors
+/// The file does not say where functions begin, or there are too many places to look at.
+pub fn callers(binary: &Binary, targets: &[u64]) -> Result<Vec<Function>, CallersError> {
+    let whole = find_callers(binary, targets).ok_or(CallersError::NoFunctions)?;
+    whole.ok_or(CallersError::TooMany)
+}
+
+/// `None` if the file cannot be read, `None` in it if there are too many places.
+fn find_callers(binary: &Binary, targets: &[u64]) -> Option<Option<Vec<Function>>> {
     let cache = ReadCache::new(binary.file().try_clone().ok()?);
     let elf = object::File::parse(&cache).ok()?;
     let text = elf.section_by_name(".text")?;
     let (offset, size) = text.file_range()?;
     let starts = Starts::read(&elf)?;
-    let mut found: Option<Function> = None;
-    for hit in hits(binary, text.address(), offset, size, target)? {
-        let (start, end) = starts.around(hit)?;
-        if found.as_ref().is_some_and(|f| f.address == start) {
+    let hits = hits(binary, text.address(), offset, size, targets)?;
+    if hits.len() > HITS_MAX {
+        return Some(None);
+    }
+    let mut found: Vec<Function> = Vec::new();
+    for hit in hits {
+        // Bytes before the first function, or in one that begins before the code, are no call.
+        let Some((start, end)) = starts.around(hit) else {
+            continue;
+        };
+        let Some(within) = start.checked_sub(text.address()) else {
+            continue;
+        };
+        if found.last().is_some_and(|f| f.address == start) {
             continue;
         }
-        let within = start.checked_sub(text.address())?;
         let length = (end - start).min(FUNCTION_BYTES_MAX).min(size - within);
         let function = Function {
             name: format!("the function at {start:#x}"),
@@ -51,15 +107,14 @@ pub fn only_caller(binary: &Binary, target: u64) -> Option<Function> {
             file_offset: offset + within,
             code: read(binary, offset + within, length)?,
         };
-        if !calls(&function, target).contains(&hit) {
-            continue;
+        let leads = |target: &u64| {
+            !calls(&function, *target).is_empty() || !tail_calls(&function, *target).is_empty()
+        };
+        if targets.iter().any(leads) {
+            found.push(function);
         }
-        if found.is_some() {
-            return None;
-        }
-        found = Some(function);
     }
-    found
+    Some(Some(found))
 }
 
 fn read(binary: &Binary, offset: u64, length: u64) -> Option<Vec<u8>> {
@@ -69,8 +124,15 @@ fn read(binary: &Binary, offset: u64, length: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Addresses at which the bytes of a call of `target` stand.
-fn hits(binary: &Binary, address: u64, offset: u64, size: u64, target: u64) -> Option<Vec<u64>> {
+/// Addresses at which the bytes of a call of one of `targets` stand, or of a jump there; one more
+/// than [`HITS_MAX`] at most.
+fn hits(
+    binary: &Binary,
+    address: u64,
+    offset: u64,
+    size: u64,
+    targets: &[u64],
+) -> Option<Vec<u64>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < size {
@@ -78,17 +140,15 @@ fn hits(binary: &Binary, address: u64, offset: u64, size: u64, target: u64) -> O
         let length = (CHUNK + CALL_BYTES - 1).min(size - at);
         let bytes = read(binary, offset + at, length)?;
         for (index, window) in bytes.windows(5).enumerate() {
-            let [0xe8, displacement @ ..] = window else {
+            let [0xe8 | 0xe9, displacement @ ..] = window else {
                 continue;
             };
             let ip = address + at + index as u64;
             let displacement = i32::from_le_bytes(displacement.try_into().ok()?);
-            if ip
+            let target = ip
                 .wrapping_add(CALL_BYTES)
-                .wrapping_add_signed(displacement.into())
-                == target
-                && found.len() < HITS_MAX
-            {
+                .wrapping_add_signed(displacement.into());
+            if targets.contains(&target) && found.len() <= HITS_MAX {
                 found.push(ip);
             }
         }

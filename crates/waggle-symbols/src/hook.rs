@@ -25,14 +25,9 @@ pub enum Hook {
     RedoWrite,
     /// `MYSQL_BIN_LOG::ordered_commit(THD *, ...)`: argument 1 is the `THD` (MySQL only).
     BinlogCommit,
-    /// `MYSQL_BIN_LOG::flush_cache_to_file(...)`: the leader writes (MySQL only).
-    BinlogFlush,
-    /// `MYSQL_BIN_LOG::sync_binlog_file(bool)`: the leader syncs (MySQL only).
-    BinlogSync,
-    /// `MYSQL_BIN_LOG::queue_for_group_commit(group_commit_entry *)` (MariaDB only).
-    BinlogQueue,
-    /// `MYSQL_BIN_LOG::trx_group_commit_leader(group_commit_entry *)` (MariaDB only).
-    BinlogLead,
+    /// `MYSQL_BIN_LOG::write_transaction_to_binlog_events(group_commit_entry *)`: queues for the
+    /// group's commit, leads it or waits for its leader; argument 1 is the entry (MariaDB only).
+    BinlogWrite,
     /// `thd_report_lock_wait(THD *self, THD *wait_for, bool)`: the engine's waits-for edge
     /// (MySQL only).
     LockReport,
@@ -44,33 +39,31 @@ pub enum Hook {
     /// `lock_notify_about_deadlock(vector<const trx_t *> &, const trx_t *victim)` (MySQL only).
     Deadlock,
     /// `MDL_wait::timed_wait(MDL_context_owner *, timespec *, ...)`: a metadata lock is waited
-    /// for. Argument 1 is the `THD` plus [`owner_offset`].
+    /// for. Argument 1 is the `THD` plus [`owner_offset`], argument 4 the stage, whose name stands
+    /// behind its first word: that of `GET_LOCK` is `User lock`.
     MetadataWait,
-    /// `log_slow_applicable(THD *)`: every statement passes it, those within routines too, which
-    /// on MySQL do not pass `log_slow_statement`. That one calls it at once, so a probe here takes
-    /// the place of the other and [`crate::FieldName::Routine`] tells the two kinds apart
-    /// (MySQL only; MariaDB's routines end their statements in `log_slow_statement`, if
-    /// `log_slow_disabled_statements` is without `sp`, which it is not by default).
+    /// A wait for a table's lock is called, found by [`Marks`](crate::Marks) (MySQL only; MariaDB
+    /// marks them with [`Self::WaitBegin`]).
+    TableWait,
+    /// A statement within a routine ends, found by [`mark::routine_end`](crate::mark::routine_end):
+    /// the call of `log_slow_applicable(THD *)`, which `log_slow_statement` makes for all others
+    /// (MySQL only; MariaDB's routines end their statements in `log_slow_statement`).
     RoutineStatementEnd,
 }
 
 impl Hook {
-    /// Every hook.
-    pub const ALL: [Self; 14] = [
+    /// Every hook that is a function's entry.
+    pub const ALL: [Self; 10] = [
         Self::WaitBegin,
         Self::WaitEnd,
         Self::RedoWrite,
         Self::BinlogCommit,
-        Self::BinlogFlush,
-        Self::BinlogSync,
-        Self::BinlogQueue,
-        Self::BinlogLead,
+        Self::BinlogWrite,
         Self::LockReport,
         Self::RowLockReport,
         Self::ReplicationDeadlockCheck,
         Self::Deadlock,
         Self::MetadataWait,
-        Self::RoutineStatementEnd,
     ];
 
     /// The function's name, without its arguments.
@@ -80,31 +73,29 @@ impl Hook {
             Self::WaitEnd => "thd_wait_end",
             Self::RedoWrite => "log_write_up_to",
             Self::BinlogCommit => "MYSQL_BIN_LOG::ordered_commit",
-            Self::BinlogFlush => "MYSQL_BIN_LOG::flush_cache_to_file",
-            Self::BinlogSync => "MYSQL_BIN_LOG::sync_binlog_file",
-            Self::BinlogQueue => "MYSQL_BIN_LOG::queue_for_group_commit",
-            Self::BinlogLead => "MYSQL_BIN_LOG::trx_group_commit_leader",
+            Self::BinlogWrite => "MYSQL_BIN_LOG::write_transaction_to_binlog_events",
             Self::LockReport => "thd_report_lock_wait",
             Self::RowLockReport => "thd_report_row_lock_wait",
             Self::ReplicationDeadlockCheck => "thd_rpl_deadlock_check",
             Self::Deadlock => "lock_notify_about_deadlock",
             Self::MetadataWait => "MDL_wait::timed_wait",
-            Self::RoutineStatementEnd => "log_slow_applicable",
+            Self::TableWait => "thr_lock",
+            Self::RoutineStatementEnd => "sp_instr_stmt::execute",
         }
     }
 
     /// The arguments that are in registers at the site, `this` counted: 0 is the first.
     pub fn arguments(self) -> &'static [u8] {
         match self {
-            Self::RedoWrite | Self::BinlogFlush | Self::BinlogSync => &[],
+            Self::RedoWrite | Self::TableWait => &[],
             Self::WaitEnd | Self::RoutineStatementEnd => &[0],
-            Self::BinlogCommit | Self::BinlogQueue | Self::BinlogLead => &[1],
+            Self::BinlogCommit | Self::BinlogWrite => &[1],
+            Self::MetadataWait => &[0, 1, 4],
             Self::WaitBegin
             | Self::LockReport
             | Self::RowLockReport
             | Self::ReplicationDeadlockCheck
-            | Self::Deadlock
-            | Self::MetadataWait => &[0, 1],
+            | Self::Deadlock => &[0, 1],
         }
     }
 
@@ -115,10 +106,7 @@ impl Hook {
             Self::WaitEnd => &["thd_wait_end", "_Z12thd_wait_endP3THD"],
             Self::RedoWrite => &["_Z15log_write_up_toR5log_tm"],
             Self::BinlogCommit => &["_ZN13MYSQL_BIN_LOG14ordered_commitEP3THD"],
-            Self::BinlogFlush => &["_ZN13MYSQL_BIN_LOG19flush_cache_to_fileE"],
-            Self::BinlogSync => &["_ZN13MYSQL_BIN_LOG16sync_binlog_fileE"],
-            Self::BinlogQueue => &["_ZN13MYSQL_BIN_LOG22queue_for_group_commitE"],
-            Self::BinlogLead => &["_ZN13MYSQL_BIN_LOG23trx_group_commit_leaderE"],
+            Self::BinlogWrite => &["_ZN13MYSQL_BIN_LOG34write_transaction_to_binlog_eventsE"],
             Self::LockReport => &["thd_report_lock_wait", "_Z20thd_report_lock_waitP3THDS0_"],
             Self::RowLockReport => &[
                 "thd_report_row_lock_wait",
@@ -127,7 +115,7 @@ impl Hook {
             Self::ReplicationDeadlockCheck => &["thd_rpl_deadlock_check"],
             Self::Deadlock => &["_Z26lock_notify_about_deadlockRK"],
             Self::MetadataWait => &["_ZN8MDL_wait10timed_waitEP17MDL_context_owner"],
-            Self::RoutineStatementEnd => &["_Z19log_slow_applicableP3THD"],
+            Self::TableWait | Self::RoutineStatementEnd => &[],
         }
     }
 
@@ -140,11 +128,23 @@ impl Hook {
             .function(binary)
             .ok_or(HookError::NotExported { hook: self })?;
         let (site, arguments) = Site::find_holding(&function, self.arguments())?;
+        if self.is_bracket() && !site.is_before_stack_moves(&function) {
+            return Err(HookError::StackMoved { hook: self });
+        }
         Ok(HookSite {
             hook: self,
             site,
             arguments,
         })
+    }
+
+    /// True if the place of the return address has to be known at the site: that tells, later,
+    /// whether the function has returned.
+    fn is_bracket(self) -> bool {
+        matches!(
+            self,
+            Self::RedoWrite | Self::BinlogCommit | Self::BinlogWrite
+        )
     }
 
     fn function(self, binary: &Binary) -> Option<Function> {
@@ -183,6 +183,12 @@ pub enum HookError {
     /// Another flavour, another version, or a build that hides it.
     #[error("this build does not export {hook}")]
     NotExported {
+        /// The function.
+        hook: Hook,
+    },
+    /// It is there, but at the only place its return address is not on top of the stack.
+    #[error("{hook} moves its stack before the first place to attach")]
+    StackMoved {
         /// The function.
         hook: Hook,
     },

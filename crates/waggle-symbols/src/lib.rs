@@ -14,6 +14,7 @@ pub mod hook;
 pub mod known;
 pub mod layout;
 pub mod lock;
+pub mod mark;
 pub mod recipe;
 pub mod site;
 pub mod trace;
@@ -24,4 +25,5 @@ pub use layout::{
     Field, FieldName, Location, LockTime, Source, StatementLayout, ThreadKind, server_status,
 };
 pub use lock::{LockHook, LockLayout, LockSite, SearchLayout};
+pub use mark::Marks;
 pub use site::{Register, Site, SiteError, TrapCost};

@@ -310,7 +310,7 @@ fn row_call(binary: &Binary, targets: &[&str]) -> Result<Site, String> {
             let mark = binary.function(STORAGE_LOCK_WAIT);
             let mark = mark.ok_or("neither lock_wait nor what it calls is exported")?;
             callers::only_caller(binary, mark.address)
-                .ok_or("no single function calls thd_storage_lock_wait")?
+                .map_err(|why| format!("the caller of thd_storage_lock_wait: {why}"))?
         }
     };
     call_site(&waiting, &target)

@@ -9,7 +9,10 @@
 
 use std::fmt;
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpAccess,
+};
 
 use crate::elf::Function;
 use crate::trace;
@@ -116,6 +119,23 @@ impl Site {
             function: function.name.clone(),
             argument,
         })
+    }
+
+    /// True if nothing of `function` has moved the stack when it comes here: the return address is
+    /// still on top.
+    pub fn is_before_stack_moves(&self, function: &Function) -> bool {
+        let mut factory = InstructionInfoFactory::new();
+        let here = function.address + self.function_offset;
+        let before = Decoder::with_ip(64, &function.code, function.address, DecoderOptions::NONE)
+            .into_iter()
+            .take_while(|i| i.ip() < here);
+        let mut moves = before.filter(|i| {
+            let used = factory.info(i).used_registers();
+            used.iter().any(|u| {
+                u.register().full_register() == MachineRegister::RSP && u.access() != OpAccess::Read
+            })
+        });
+        moves.next().is_none()
     }
 
     /// The cheapest site in `function` where each of `arguments` is in a register, and these

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use waggle_symbols::{
-    Binary, FieldName, Hook, HookError, Site, StatementLayout, TrapCost, hook, recipe,
+    Binary, FieldName, Hook, HookError, HookSite, Marks, Site, StatementLayout, TrapCost, hook,
+    mark, recipe,
 };
 
 /// The stock server binaries that can be found here: MariaDB as installed, MySQL as fetched.
@@ -63,17 +64,11 @@ fn hooks_are_found_with_their_arguments() {
                 hook,
                 Hook::RedoWrite
                     | Hook::BinlogCommit
-                    | Hook::BinlogFlush
-                    | Hook::BinlogSync
                     | Hook::LockReport
                     | Hook::RowLockReport
                     | Hook::Deadlock
-                    | Hook::RoutineStatementEnd
             );
-            let only_mariadb = matches!(
-                hook,
-                Hook::BinlogQueue | Hook::BinlogLead | Hook::ReplicationDeadlockCheck
-            );
+            let only_mariadb = matches!(hook, Hook::BinlogWrite | Hook::ReplicationDeadlockCheck);
             let expected = !(only_mysql && is_mariadb || only_mariadb && !is_mariadb);
             match hook.find(&binary) {
                 Ok(found) => {
@@ -83,7 +78,8 @@ fn hooks_are_found_with_their_arguments() {
                     let by_convention = hook.arguments().iter().map(|a| match a {
                         0 => "rdi",
                         1 => "rsi",
-                        _ => unreachable!("no hook names a third argument"),
+                        4 => "r8",
+                        _ => unreachable!("no hook names another argument"),
                     });
                     assert_eq!(names, by_convention.collect::<Vec<_>>(), "{found:?}");
                 }
@@ -99,6 +95,36 @@ fn hooks_are_found_with_their_arguments() {
             assert!(offset.is_some_and(|o| o > 0), "{path:?}: {offset:?}");
         } else {
             assert_eq!(offset, Some(0), "{path:?}");
+        }
+    }
+}
+
+/// Each wait that a build announces is marked by begin and end, and only those are that need a
+/// class; what MariaDB passes for every client's statement is not among them.
+#[test]
+fn waits_are_marked_where_they_are_called() {
+    for path in builds() {
+        let binary = Binary::open(&path, recipe::wanted).unwrap();
+        let is_mariadb = binary.function("thd_query_string").is_some();
+        let marks = Marks::find(&binary);
+        assert!(marks.missing.is_empty(), "{path:?}: {:?}", marks.missing);
+        let of = |hook: Hook| marks.sites.iter().filter(move |site| site.hook == hook);
+        // Sleep, rows, position of a replica, its GTID; on MariaDB the group commit, a table's
+        // lock and a replica's wait for the binary log too, on MySQL the engine's queue.
+        let begins = if is_mariadb { 7 } else { 5 };
+        assert_eq!(of(Hook::WaitBegin).count(), begins, "{path:?}: {marks:?}");
+        let tables = if is_mariadb { 0 } else { 2 };
+        assert_eq!(of(Hook::TableWait).count(), tables, "{path:?}: {marks:?}");
+        let routine = mark::routine_end(&binary);
+        let is_found = routine.as_ref().map(Option::is_some);
+        assert_eq!(is_found, Ok(!is_mariadb), "{path:?}: {routine:?}");
+        for begin in of(Hook::WaitBegin) {
+            let same = |end: &&HookSite| end.site.function == begin.site.function;
+            let jumps = begin.site.instruction == "jmp";
+            assert!(
+                of(Hook::WaitEnd).any(|end| same(&end) || jumps),
+                "{begin:?}"
+            );
         }
     }
 }

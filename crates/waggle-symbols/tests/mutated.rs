@@ -6,7 +6,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use waggle_symbols::trace::{operands, trace};
-use waggle_symbols::{Binary, Function, Hook, Site, StatementLayout, hook, recipe};
+use waggle_symbols::{Binary, Function, Hook, Marks, Site, StatementLayout, hook, recipe};
 
 fn function(code: Vec<u8>) -> Function {
     Function {
@@ -105,6 +105,7 @@ fn a_damaged_program_is_refused_or_decoded() {
         }
         let _ = Hook::ALL.map(|hook| hook.find(&binary));
         let _ = hook::owner_offset(&binary);
+        let _ = Marks::find(&binary);
     }
     // The damage was where it was looked for.
     assert!(refused > 12, "{refused}");

@@ -67,6 +67,8 @@ impl Statement {
 /// What a command did, over all its results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
+    /// Results, of whatever kind: one for each statement of a text, more for a `CALL`.
+    pub results: u32,
     /// Results that had columns.
     pub result_sets: u32,
     /// Rows in those.
@@ -379,6 +381,20 @@ impl Connection {
         });
         self.is_usable = false;
         sent
+    }
+
+    /// Sends a command whose answer may never end: from now on the session is of use for
+    /// [`Connection::stream_packet`] only.
+    pub(crate) fn begin_stream(&mut self, command: u8, body: &[u8]) -> Result<(), Error> {
+        self.check_usable()?;
+        self.is_usable = false;
+        self.channel.send_command(command, body)
+    }
+
+    /// The next packet of such an answer.
+    pub(crate) fn stream_packet(&mut self) -> Result<&[u8], Error> {
+        self.channel.release();
+        self.channel.packet()
     }
 
     fn command<R>(

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+pub mod binlog;
 pub mod bulk;
 mod compress;
 mod connection;

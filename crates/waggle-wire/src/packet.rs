@@ -145,8 +145,21 @@ impl<T: Transport> Channel<T> {
                 (self.start, self.end) = (0, 0);
             }
         }
+        self.release_joined();
+    }
+
+    fn release_joined(&mut self) {
         if self.joined.capacity() > VALUE_BYTES_KEPT {
             self.joined = Vec::new();
+        }
+    }
+
+    /// Gives back what a large packet took, between two packets of one long answer.
+    pub(crate) fn release(&mut self) {
+        self.release_joined();
+        if self.start == self.end && self.buffer.len() > VALUE_BYTES_KEPT {
+            self.buffer = vec![0; BUFFER_BYTES_MAX];
+            (self.start, self.end) = (0, 0);
         }
     }
 

@@ -178,6 +178,7 @@ impl<T: Transport> Answer<'_, T> {
                     done
                 }
             };
+            summary.results = summary.results.saturating_add(1);
             summary.warnings = summary.warnings.saturating_add(done.warnings);
             self.terms.in_transaction = done.in_transaction();
             if !done.more_results() {
@@ -395,6 +396,7 @@ mod tests {
         ];
         let summary = drain(&mut answer(&packets), true).unwrap();
         let expected = Summary {
+            results: 3,
             result_sets: 2,
             rows: 2,
             affected: 3,

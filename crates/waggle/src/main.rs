@@ -4,6 +4,7 @@
 
 mod bench;
 mod cli;
+mod compare;
 mod doctor;
 mod experiment;
 mod interrupt;
@@ -44,9 +45,10 @@ enum Verb {
     Doctor(doctor::Args),
     Server(server::Args),
     Bench(Box<bench::Args>),
-    Watch(watch::Args),
-    Lab(lab::Args),
+    Watch(Box<watch::Args>),
+    Lab(Box<lab::Args>),
     Report(report::Args),
+    Compare(compare::Args),
     Sysbench(sysbench::Args),
 }
 
@@ -60,9 +62,10 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::run(args, &out),
         Verb::Server(args) => server::run(args, &out),
         Verb::Bench(args) => bench::run(*args, &out),
-        Verb::Watch(args) => watch::run(args, &out),
-        Verb::Lab(args) => lab::run(args, &out),
+        Verb::Watch(args) => watch::run(*args, &out),
+        Verb::Lab(args) => lab::run(*args, &out),
         Verb::Report(args) => report::run(args, &out),
+        Verb::Compare(args) => compare::run(args, &out),
         Verb::Sysbench(args) => return sysbench::run(&args),
     };
     match result {

@@ -4,9 +4,9 @@
 //! Invariant: where it cannot be had, or is left out to keep within the budget, statements are
 //! watched as ever, and their time is unclassified.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
-use waggle_probes::sched::{SchedProbe, THREADS_MAX};
+use waggle_probes::sched::{LiveThread, SchedProbe, THREADS_MAX};
 
 /// The scheduler's probe.
 #[derive(Debug, Default)]
@@ -35,6 +35,17 @@ impl Clockwork {
     /// Why time is not split, if it is not.
     pub(super) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
+    }
+
+    /// What every thread of every server does now, by thread id; none while it is not in place.
+    pub(super) fn threads(&self) -> HashMap<u32, LiveThread> {
+        let mut threads = HashMap::new();
+        if let Some(probe) = self.probe.as_ref().filter(|_| self.is_attached) {
+            probe.each_thread(|thread| {
+                threads.insert(thread.tid, thread);
+            });
+        }
+        threads
     }
 
     /// A server is to be watched, now if it is in place, else once it is.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::budget::rights::{self, Task};
+use crate::budget::rights::without_rights;
 use crate::lock::{Deadlock, LockWait};
 use crate::sample::Sample;
 use crate::sink::{Sink, SinkStatus};
@@ -84,9 +84,7 @@ impl Delivery {
         thread::Builder::new()
             .name(format!("sink-{name}"))
             .spawn(move || {
-                // Refused where there are none to give up; then there is nothing to do.
-                let _ = rights::keep(Task::Deliver, false);
-                serve(sink, &messages, &shared);
+                without_rights(|| serve(sink, &messages, &shared));
                 // Nobody listens any more if the deadline passed.
                 let _ = finished.send(());
             })?;

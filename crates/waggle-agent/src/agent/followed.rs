@@ -1,17 +1,17 @@
 //! One server under watch: its source, what was summed of it, and what its process uses.
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use waggle_probes::sched::LiveThread;
 use waggle_probes::statement::Program;
 use waggle_probes::wait::WaitClass;
 use waggle_server::discovery::Found;
 use waggle_server::process::ServerProcess;
-
-use waggle_wire::Dsn;
 
 use super::Settings;
 use crate::aggregate::{Aggregate, Clocks, Going, Hearers, Tap};
@@ -23,8 +23,12 @@ use crate::locks::LockWatch;
 use crate::sessions::Moment;
 use crate::source::uprobe::UprobeSource;
 use crate::source::{Abilities, Observation, Source};
-use crate::statement::ServerId;
+use crate::sql::Access;
+use crate::statement::{ServerId, Times};
 use crate::view::{LoadView, ServerView};
+
+/// Who takes observations.
+type Each<'a> = &'a mut dyn FnMut(Observation<'_>);
 
 /// The eye on a server: the probe, which can be switched, or another.
 pub(super) enum Eye {
@@ -56,17 +60,22 @@ pub(super) struct Followed {
     no_locks: Option<String>,
     /// Why time is not split, if it is not.
     pub(super) no_times: Option<String>,
-    dsn: Option<Dsn>,
+    access: Option<Access>,
     /// What the source could know, kept for after its end.
     abilities: Abilities,
     kind: crate::source::SourceKind,
-    started_us: u64,
+    /// When watching began: us since 1970, and ns of the monotonic clock.
+    started: (u64, u64),
     /// Why it is watched no more, and since when.
     pub(super) ended: Option<(Arc<str>, Instant)>,
     sampler: Option<ProcessSampler>,
     sample: Option<ProcessSample>,
     status_sampler: Option<StatusSampler>,
     status: Option<ServerStatus>,
+    /// Its ring buffer is the one that is larger than the others'.
+    pub(super) has_first_ring: bool,
+    /// Hits of the statement probe and of those on locks that were told.
+    hits_told: (u64, u64),
 }
 
 impl Followed {
@@ -87,26 +96,33 @@ impl Followed {
             Eye::Other(_) => &[],
         };
         let seed = clocks.realtime_ns ^ u64::from(process.pid) << 32;
-        let status = settings.dsn.as_ref().map(StatusSampler::new).transpose();
+        let access = settings.access.clone();
+        let status = access.as_ref().map(StatusSampler::new).transpose();
+        let mut aggregate = Aggregate::new((id, process.pid), &settings.aggregate, seed, lost);
+        if let Some(access) = &access {
+            aggregate.set_own(Arc::clone(&access.own));
+        }
         Ok(Self {
             id,
             instance: found.instance.name.into(),
             pidfd,
-            aggregate: Aggregate::new((id, process.pid), &settings.aggregate, seed, lost),
+            aggregate,
             abilities: eye.source().abilities(),
             kind: eye.source().kind(),
             eye: Some(eye),
             locks: None,
             no_locks: None,
             no_times: None,
-            dsn: settings.dsn.clone(),
-            started_us: clocks.realtime_ns / 1000,
+            access,
+            started: (clocks.realtime_ns / 1000, clocks.monotonic_ns),
             ended: None,
             // A server that cannot be sampled is watched all the same.
             sampler: ProcessSampler::new(process.pid).ok(),
             sample: None,
             status_sampler: status.context("cannot read the server's counters")?,
             status: None,
+            has_first_ring: false,
+            hits_told: (0, 0),
             process,
         })
     }
@@ -137,6 +153,16 @@ impl Followed {
         clocks: Clocks,
         tap: Option<&mut (dyn Tap + '_)>,
     ) -> anyhow::Result<usize> {
+        self.take_from(clocks, tap, |source, each| source.poll(each))
+    }
+
+    /// Takes what `read` yields of the source.
+    fn take_from(
+        &mut self,
+        clocks: Clocks,
+        tap: Option<&mut (dyn Tap + '_)>,
+        read: impl FnOnce(&mut dyn Source, Each<'_>) -> anyhow::Result<usize>,
+    ) -> anyhow::Result<usize> {
         let Self {
             eye: Some(eye),
             aggregate,
@@ -150,9 +176,9 @@ impl Followed {
             tap,
             locks: locks.as_deref_mut(),
         };
-        let polled = eye
-            .source()
-            .poll(&mut |observation| aggregate.observe(observation, clocks, &mut hearers));
+        let polled = read(eye.source(), &mut |observation| {
+            aggregate.observe(observation, clocks, &mut hearers);
+        });
         self.drain_locks(clocks);
         polled
     }
@@ -179,18 +205,18 @@ impl Followed {
 
     /// Begins to watch lock waits; without, all the rest is watched.
     fn watch_locks(&mut self) {
-        let (pid, exe, dsn) = (self.process.pid, self.process.exe_file(), self.dsn.clone());
+        let (pid, exe) = (self.process.pid, self.process.exe_file());
         let Some(layout) = self.probe().map(|probe| probe.layout().clone()) else {
             return;
         };
-        match LockWatch::attach(pid, &exe, &layout, dsn) {
+        match LockWatch::attach(pid, &exe, &layout, self.access.clone()) {
             Ok(locks) => self.locks = Some(Box::new(locks)),
             Err(error) => self.no_locks = Some(format!("{error:#}")),
         }
     }
 
-    /// Looks at what every session does now.
-    fn look_at_sessions(&mut self) {
+    /// Looks at what every session does now, and at what the threads that do it did.
+    fn look_at_sessions(&mut self, threads: &HashMap<u32, LiveThread>) {
         let Some(locks) = &mut self.locks else {
             return;
         };
@@ -206,15 +232,26 @@ impl Followed {
                 LockKind::Table => WaitClass::TableLock,
             })
         };
-        let own = locks.own_connection_id();
+        let access = self.access.as_ref();
+        let is_own = |id| access.is_some_and(|access| access.own.owns(Some(id), b""));
         let going = locks.sessions().iter().filter_map(|session| {
             let running = session.running.as_ref()?;
-            (session.connection_id != own).then(|| Going {
+            (!is_own(session.connection_id)).then(|| Going {
                 connection_id: session.connection_id,
                 start_ns: running.start_ns,
                 user: session.user.as_bytes(),
                 database: session.database.as_bytes(),
                 waits: class(session.connection_id),
+                times: threads
+                    .get(&session.tid)
+                    // Another session's by now, where threads are pooled or kept.
+                    .filter(|thread| thread.thd == session.thd)
+                    .and_then(|thread| thread.times(running.start_ns, clocks.monotonic_ns))
+                    .map(|t| Times {
+                        cpu_ns: t.cpu_ns,
+                        runnable_ns: t.runnable_ns,
+                        blocked_ns: t.blocked_ns,
+                    }),
             })
         });
         self.aggregate.look(going, clocks.monotonic_ns);
@@ -222,9 +259,10 @@ impl Followed {
 
     /// Removes a probe and takes what is left.
     pub(super) fn detach(&mut self, tap: Option<&mut (dyn Tap + '_)>) -> anyhow::Result<usize> {
-        if let Some(probe) = self.probe() {
-            probe.detach();
-        }
+        let Some(probe) = self.probe() else {
+            return self.take_from(Clocks::now(), tap, |source, each| source.finish(each));
+        };
+        probe.detach();
         // One poll takes a part only; nothing comes any more.
         let mut tap = tap;
         let mut total = 0;
@@ -232,9 +270,6 @@ impl Followed {
             match self.drain(Clocks::now(), super::reborrow(&mut tap))? {
                 0 => return Ok(total),
                 count => total += count,
-            }
-            if self.probe().is_none() {
-                return Ok(total);
             }
         }
     }
@@ -269,8 +304,8 @@ impl Followed {
     }
 
     /// Reads what process and server say of themselves.
-    pub(super) fn sample(&mut self) {
-        self.look_at_sessions();
+    pub(super) fn sample(&mut self, threads: &HashMap<u32, LiveThread>) {
+        self.look_at_sessions(threads);
         if let Some(sampler) = &mut self.sampler {
             self.sample = sampler.sample().ok().or(self.sample.take());
         }
@@ -279,12 +314,25 @@ impl Followed {
         }
     }
 
+    /// Hits of the statement probe, and of those on locks, since the last call.
+    pub(super) fn new_hits(&mut self) -> (u64, u64) {
+        let (statements, locks) = self.hits_told;
+        let locks_now = self.locks.as_ref().map_or(locks, |locks| locks.hits());
+        self.hits_told = (self.aggregate.hits(), locks_now.max(locks));
+        (self.hits_told.0 - statements, self.hits_told.1 - locks)
+    }
+
     /// What the source can know.
     pub(super) fn abilities(&mut self) -> Abilities {
         if let Some(eye) = &mut self.eye {
             self.abilities = eye.source().abilities();
             let missing = &mut self.abilities.missing;
             missing.extend(self.locks.iter().flat_map(|locks| locks.missing()));
+            if self.locks.iter().any(|locks| locks.edges_shed()) {
+                let why = "thousands of sessions waited at once: the probes that name whom a wait \
+                           for a metadata lock is for were taken off, to spare the server";
+                missing.push(("metadata-lock blockers".to_owned(), why.to_owned()));
+            }
             for (what, why) in [("lock_waits", &self.no_locks), ("times", &self.no_times)] {
                 missing.extend(why.iter().map(|why| (what.to_owned(), why.clone())));
             }
@@ -313,10 +361,13 @@ impl Followed {
             instance: Arc::clone(&self.instance),
             source: self.kind,
             abilities,
-            started_us: self.started_us,
+            started_us: self.started.0,
+            started_ns: self.started.1,
             ended: self.ended.as_ref().map(|(why, _)| Arc::clone(why)),
             hits: 0,
             captured: 0,
+            in_routines: 0,
+            own: 0,
             lost: Vec::new(),
             degraded: Vec::new(),
             other_commands: 0,

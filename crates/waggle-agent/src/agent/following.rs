@@ -50,6 +50,7 @@ impl Agent {
             let last = self.servers.len() - 1;
             self.begin_one(last).inspect_err(|_| {
                 self.servers.pop();
+                self.clockwork.unwatch(pid);
             })
         });
         if let Err(error) = added {
@@ -70,9 +71,7 @@ impl Agent {
             let drop = old || surplus > 0;
             if drop {
                 surplus = surplus.saturating_sub(1);
-                forgotten.0 += server.aggregate.captured();
-                let lost = server.aggregate.lost();
-                forgotten.1 += lost.iter().map(|(_, count)| count).sum::<u64>();
+                forgotten.add(&server.aggregate.counted());
             }
             !drop
         });

@@ -1,5 +1,6 @@
 //! What the agent gives: views, what came with them, sums, and the end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::view::{OwnView, View};
 pub struct Totals {
     /// Statements captured.
     pub captured: u64,
+    /// The agent's own statements, which are not among these.
+    pub own: u64,
     /// Ends of commands that are no statements.
     pub other_commands: u64,
     /// Hits of the probes.
@@ -43,6 +46,7 @@ impl Agent {
     }
 
     fn view(&mut self) -> View {
+        self.count_cost();
         let clocks = Clocks::now();
         View {
             time_us: clocks.realtime_ns / 1000,
@@ -53,7 +57,7 @@ impl Agent {
             host: self.host.clone(),
             own: self.own(),
             sinks: self.delivery.status(),
-            forgotten: self.forgotten,
+            forgotten: self.forgotten.clone(),
         }
     }
 
@@ -70,12 +74,22 @@ impl Agent {
         self.delivery.status()
     }
 
-    /// Sums over all servers: captured, other commands, hits, and lost by cause.
+    /// Statements lost of all servers, by cause.
+    pub fn lost(&self) -> BTreeMap<&'static str, u64> {
+        let mut lost = BTreeMap::new();
+        for (cause, count) in self.servers.iter().flat_map(|s| s.aggregate.lost()) {
+            *lost.entry(cause).or_default() += count;
+        }
+        lost
+    }
+
+    /// Sums over all servers: captured, other commands, hits, and lost.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for server in &self.servers {
             let aggregate = &server.aggregate;
             totals.captured += aggregate.captured();
+            totals.own += aggregate.own();
             totals.other_commands += aggregate.other_commands();
             totals.hits += aggregate.hits();
             totals.lost += aggregate.lost().iter().map(|(_, n)| n).sum::<u64>();

@@ -8,6 +8,9 @@ use super::followed::Followed;
 use super::news::News;
 use crate::budget::{Change, Governor, Group, Limits, Reading, Shed};
 
+/// The cause of what the probe leaves out because it was told to.
+const SHED: &str = "shed";
+
 /// The budget of one agent.
 #[derive(Debug)]
 pub(super) struct Keeper {
@@ -73,12 +76,20 @@ impl Keeper {
         }
     }
 
-    /// Takes the reading of one second and carries out what follows from it.
-    pub(super) fn second(&mut self, servers: &mut [Followed], now: Instant) -> Option<News> {
+    /// Takes the reading of one second, `server_ns` of it the servers' CPU time that the probes
+    /// took, and carries out what follows from it.
+    pub(super) fn second(
+        &mut self,
+        servers: &mut [Followed],
+        server_ns: f64,
+        now: Instant,
+    ) -> Option<News> {
         let cpu_ns = own_cpu_ns();
         let lost = servers
             .iter()
             .flat_map(|s| s.aggregate.lost())
+            // What is left out on purpose finds room enough.
+            .filter(|(cause, _)| *cause != SHED)
             .map(|(_, count)| count)
             .sum();
         let (then, cpu_before, lost_before) =
@@ -89,6 +100,7 @@ impl Keeper {
         }
         let reading = Reading {
             cpu: cpu_ns.saturating_sub(cpu_before) as f64 / 1e9 / seconds,
+            server_cpu: server_ns / 1e9 / seconds,
             memory: cpu::process_rss_bytes(std::process::id()).unwrap_or(0),
             lost: lost > lost_before,
         };
@@ -101,8 +113,9 @@ impl Keeper {
             server.shed(shed, on);
         }
         let used = format!(
-            "{:.1}% of a core, {} MiB",
+            "{:.1}% of a core, {:.1}% of one in servers, {} MiB",
             reading.cpu * 100.0,
+            reading.server_cpu * 100.0,
             reading.memory >> 20
         );
         Some(News::Budget(if on {

@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use waggle_probes::statement::{Options, Program};
 use waggle_server::discovery::{Discovery, Found};
-use waggle_wire::Dsn;
 
 use crate::aggregate::{self, Clocks, Tap};
 use crate::budget::rights::{self, Task};
@@ -31,8 +30,9 @@ use crate::hosts::HostSampler;
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::source::uprobe::UprobeSource;
+use crate::sql::Access;
 use crate::statement::ServerId;
-use crate::view::View;
+use crate::view::{Counted, View};
 use clockwork::Clockwork;
 use cost::Cost;
 use delivery::Delivery;
@@ -59,6 +59,8 @@ pub struct Settings {
     pub capture: bool,
     /// How the statement probe is loaded.
     pub probe: Options,
+    /// Room between kernel and agent for each server but one, bytes: mapped memory counts twice.
+    pub ring_bytes_further: u32,
     /// Bounds, and what is kept of single statements.
     pub aggregate: aggregate::Settings,
     /// Time between two views.
@@ -66,7 +68,7 @@ pub struct Settings {
     /// Sample host and processes.
     pub host: bool,
     /// Where the one server that is watched can be asked, if that is allowed.
-    pub dsn: Option<Dsn>,
+    pub access: Option<Access>,
     /// What the agent may use.
     pub limits: Limits,
 }
@@ -94,7 +96,7 @@ pub struct Agent {
     cost: Cost,
     clockwork: Clockwork,
     keeper: Keeper,
-    forgotten: (u64, u64),
+    forgotten: Counted,
     started_us: u64,
     next_view: Instant,
     next_second: Instant,
@@ -118,7 +120,7 @@ impl Agent {
             delivery: Delivery::default(),
             cost: Cost::default(),
             clockwork: Clockwork::default(),
-            forgotten: (0, 0),
+            forgotten: Counted::default(),
             started_us: Clocks::now().realtime_ns / 1000,
             next_view: now + settings.interval,
             next_second: now,
@@ -156,9 +158,23 @@ impl Agent {
     }
 
     fn load(&mut self, found: Found) -> anyhow::Result<()> {
-        let probe =
-            UprobeSource::load(&found.process, &self.settings.probe, self.clockwork.probe())?;
-        self.follow(found, Eye::Probe(Box::new(probe)))
+        let is_further = self
+            .servers
+            .iter()
+            .any(|s| s.has_first_ring && s.ended.is_none());
+        let options = match is_further {
+            true => Options {
+                ring_bytes: self.settings.ring_bytes_further,
+                ..self.settings.probe
+            },
+            false => self.settings.probe,
+        };
+        let probe = UprobeSource::load(&found.process, &options, self.clockwork.probe())?;
+        self.follow(found, Eye::Probe(Box::new(probe)))?;
+        if let Some(server) = self.servers.last_mut() {
+            server.has_first_ring = !is_further;
+        }
+        Ok(())
     }
 
     fn follow(&mut self, found: Found, eye: Eye) -> anyhow::Result<()> {
@@ -202,7 +218,9 @@ impl Agent {
         }
         if self.settings.capture {
             server.begin()?;
-            self.cost.begin(server);
+            if server.probe().is_some() {
+                self.cost.begin(server, self.clockwork.probe());
+            }
         }
         let news = News::Watching {
             pid: server.process.pid,
@@ -240,7 +258,10 @@ impl Agent {
     pub fn turn(&mut self, mut tap: Option<&mut (dyn Tap + '_)>) -> Turn {
         let events = self.drain(reborrow(&mut tap));
         let now = Instant::now();
-        self.cost.turn(&mut self.servers, now);
+        if self.cost.is_sampling() {
+            self.cost
+                .turn(&mut self.servers, self.clockwork.probe(), now);
+        }
         if now >= self.next_second {
             self.next_second = now + SECOND;
             self.each_second(now, reborrow(&mut tap));
@@ -269,11 +290,14 @@ impl Agent {
     fn each_second(&mut self, now: Instant, tap: Option<&mut (dyn Tap + '_)>) {
         if let Some(sampler) = &mut self.host_sampler {
             self.host = sampler.sample().ok().or(self.host.take());
+            let threads = self.clockwork.threads();
             for server in self.servers.iter_mut().filter(|s| s.ended.is_none()) {
-                server.sample();
+                server.sample(&threads);
             }
         }
-        let news = self.keeper.second(&mut self.servers, now);
+        self.count_cost();
+        let server_ns = self.cost.take_server_ns();
+        let news = self.keeper.second(&mut self.servers, server_ns, now);
         if news.is_some() && self.settings.capture {
             self.clockwork.attach(!self.keeper.is_shed(Shed::Classes));
         }
@@ -282,6 +306,16 @@ impl Agent {
             self.discover(tap);
             self.forget(now);
         }
+    }
+
+    /// Takes in what the probes were hit since the last time.
+    fn count_cost(&mut self) {
+        let has_probe = self.servers.iter_mut().any(|s| s.probe().is_some());
+        let scheduled = has_probe
+            && self.settings.capture
+            && self.clockwork.refused().is_none()
+            && !self.keeper.is_shed(Shed::Classes);
+        self.cost.count(&mut self.servers, scheduled);
     }
 
     fn end(&mut self, index: usize, why: &str, tap: Option<&mut (dyn Tap + '_)>) {

@@ -2,7 +2,8 @@
 //!
 //! One [`Aggregate`] a server takes every [`Observation`] and is asked for its part of a view.
 //! Neighbours: sources yield, the agent's loop owns. Invariants: statements captured = digests +
-//! `other` + `retired`; memory is bounded by [`Settings`]; an ordinary statement of a known digest
+//! `other` + `retired`, and the agent's own are counted apart from them; memory is bounded by
+//! [`Settings`]; an ordinary statement of a known digest
 //! allocates nothing.
 
 mod causes;
@@ -18,6 +19,7 @@ mod table;
 mod tests;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use waggle_digest::{DigestId, carries_secret};
 
@@ -35,8 +37,9 @@ use crate::locks::LockWatch;
 use crate::sample::Sample;
 use crate::sessions::StatementEnd;
 use crate::source::{Observation, Summed};
-use crate::statement::{ServerId, Statement, Text};
-use crate::view::{LoadView, ServerView};
+use crate::sql::OwnSessions;
+use crate::statement::{Origin, ServerId, Statement, Text};
+use crate::view::{Counted, LoadView, ServerView};
 
 /// Protocol commands that servers do not count as statements (`Questions`).
 const NOT_STATEMENTS: [u32; 7] = [
@@ -120,7 +123,11 @@ pub struct Aggregate {
     hosts: Dimension,
     sampler: Sampler,
     running: Running,
+    /// The agent's sessions on this server, and how many statements they ended.
+    own_sessions: Arc<OwnSessions>,
+    own: u64,
     captured: u64,
+    in_routines: u64,
     other_commands: u64,
     hits: u64,
     lost: Causes,
@@ -150,6 +157,9 @@ impl Aggregate {
             hosts: Dimension::new(settings.names_max),
             sampler: Sampler::new(settings.samples, server, seed),
             running: Running::default(),
+            own_sessions: Arc::default(),
+            in_routines: 0,
+            own: 0,
             captured: 0,
             other_commands: 0,
             hits: 0,
@@ -161,6 +171,11 @@ impl Aggregate {
             deadlocks_shown: Vec::new(),
             deadlock_count: 0,
         }
+    }
+
+    /// The sessions whose statements are the agent's own.
+    pub fn set_own(&mut self, sessions: Arc<OwnSessions>) {
+        self.own_sessions = sessions;
     }
 
     /// Takes one observation.
@@ -177,6 +192,7 @@ impl Aggregate {
             Observation::LockWait(wait) => self.wait(wait),
             Observation::Deadlock(deadlock) => self.deadlock(deadlock),
             Observation::Degraded { cause, count } => self.degraded.add(cause, count),
+            Observation::Own(count) => self.own += count,
             Observation::Hits(count) => self.hits += count,
             Observation::Lost { cause, count } => self.lost.add(cause, count),
         }
@@ -195,27 +211,23 @@ impl Aggregate {
             self.other_commands += 1;
             return;
         }
+        if self.is_own(statement) {
+            self.own += 1;
+            return;
+        }
         self.captured += 1;
-        if matches!(
-            statement.text,
-            Text::Whole {
-                truncated: true,
-                ..
-            }
-        ) {
-            self.degraded.add("text_truncated", 1);
-        }
-        if statement.latency_ns.is_none() {
-            self.degraded.add("latency_unknown", 1);
-        }
-        if self.digests.text_shed {
-            self.degraded.add("text_shed", 1);
-        }
+        self.note_lacks(statement);
         let split = Split::of(statement.latency_ns.unwrap_or(0), statement.times.as_ref());
-        let left = self.running.ended(statement.connection_id, split);
-        self.users.add(statement.user, &left);
-        self.databases.add(statement.database, &left);
-        self.hosts.add(statement.host, &left);
+        // A statement within a routine is part of the one that called it, whose time holds its own.
+        let is_within = statement.origin == Some(Origin::Routine);
+        if is_within {
+            self.in_routines += 1;
+        } else {
+            let left = self.running.ended(statement.connection_id, split);
+            self.users.add(statement.user, &left);
+            self.databases.add(statement.database, &left);
+            self.hosts.add(statement.host, &left);
+        }
         let reason = self.sampler.reason(statement);
         let digest = self.digests.record(statement, &split);
         if let Some(reason) = reason {
@@ -237,6 +249,7 @@ impl Aggregate {
                 fingerprint: &digest.fingerprint,
                 in_transaction: statement.work.in_transaction,
                 error: statement.work.error.unwrap_or(0),
+                is_within,
             });
         }
         if let Some(tap) = &mut hearers.tap {
@@ -244,6 +257,35 @@ impl Aggregate {
                 (!Digests::is_other(digest)).then(|| (digest.id, digest.fingerprint.clone()));
             self.show(statement, clocks, known, *tap);
         }
+    }
+
+    /// Counts what a captured statement came without.
+    #[inline]
+    fn note_lacks(&mut self, statement: &Statement<'_>) {
+        if matches!(
+            statement.text,
+            Text::Whole {
+                truncated: true,
+                ..
+            }
+        ) {
+            self.degraded.add("text_truncated", 1);
+        }
+        if statement.latency_ns.is_none() {
+            self.degraded.add("latency_unknown", 1);
+        }
+        if self.digests.text_shed {
+            self.degraded.add("text_shed", 1);
+        }
+    }
+
+    #[inline]
+    fn is_own(&self, statement: &Statement<'_>) -> bool {
+        let text = match statement.text {
+            Text::Whole { sql, .. } => sql,
+            Text::Normalised(_) | Text::Unknown => b"",
+        };
+        self.own_sessions.owns(statement.connection_id, text)
     }
 
     #[cold]
@@ -357,6 +399,11 @@ impl Aggregate {
         self.captured
     }
 
+    /// The agent's own statements.
+    pub fn own(&self) -> u64 {
+        self.own
+    }
+
     /// Ends of commands that are no statements.
     pub fn other_commands(&self) -> u64 {
         self.other_commands
@@ -372,16 +419,32 @@ impl Aggregate {
         self.lost.view()
     }
 
+    /// What was counted of statements.
+    pub fn counted(&self) -> Counted {
+        let mut degraded = self.degraded.view();
+        degraded.push(("digests_beyond_bound", self.digests.beyond_bound()));
+        Counted {
+            hits: self.hits,
+            captured: self.captured,
+            in_routines: self.in_routines,
+            own: self.own,
+            other_commands: self.other_commands,
+            lost: self.lost.view(),
+            degraded,
+        }
+    }
+
     /// Writes everything counted into `view`, then makes room for new digests if it is short.
     pub fn fill(&mut self, view: &mut ServerView, clocks: Clocks) {
         let to_us = |ns| clocks.realtime_us(ns);
-        view.hits = self.hits;
-        view.captured = self.captured;
-        view.other_commands = self.other_commands;
-        view.lost = self.lost.view();
-        view.degraded = self.degraded.view();
-        view.degraded
-            .push(("digests_beyond_bound", self.digests.beyond_bound()));
+        let counted = self.counted();
+        view.hits = counted.hits;
+        view.captured = counted.captured;
+        view.in_routines = counted.in_routines;
+        view.own = counted.own;
+        view.other_commands = counted.other_commands;
+        view.lost = counted.lost;
+        view.degraded = counted.degraded;
         view.digests = self.digests.view(to_us);
         [view.other, view.retired] = self.digests.rest(to_us);
         view.load = LoadView {

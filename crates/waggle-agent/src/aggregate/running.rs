@@ -27,6 +27,8 @@ pub struct Going<'a> {
     pub database: &'a [u8],
     /// What it waits for, if that is known.
     pub waits: Option<WaitClass>,
+    /// Where all of its time went so far, if that is known.
+    pub times: Option<Times>,
 }
 
 /// What was counted of one statement.
@@ -71,12 +73,16 @@ impl Running {
             *counted = fresh;
         }
         counted.look = self.looks;
-        let new_ns = age_ns.saturating_sub(counted.split.total_ns());
-        let mut times = Times::default();
-        if let Some(class) = going.waits {
-            times.blocked_ns[class.index()] = new_ns;
-        }
-        let new = Split::of(new_ns, Some(&times));
+        let new = if let Some(times) = &going.times {
+            Split::of(age_ns, Some(times)).without(&counted.split)
+        } else {
+            let new_ns = age_ns.saturating_sub(counted.split.total_ns());
+            let mut times = Times::default();
+            if let Some(class) = going.waits {
+                times.blocked_ns[class.index()] = new_ns;
+            }
+            Split::of(new_ns, Some(&times))
+        };
         counted.split.add(&new);
         Some(new)
     }
@@ -113,7 +119,34 @@ mod tests {
             user: b"",
             database: b"",
             waits,
+            times: None,
         }
+    }
+
+    #[test]
+    fn a_running_statement_is_split_as_far_as_it_is_known() {
+        let mut running = Running::default();
+        let mut sum = Split::default();
+        for age in [2, 5] {
+            running.begin();
+            let mut times = Times {
+                cpu_ns: SECOND,
+                runnable_ns: SECOND / 2,
+                ..Times::default()
+            };
+            times.blocked_ns[WaitClass::DiskRead.index()] = (age - 2) * SECOND;
+            let going = Going {
+                times: Some(times),
+                ..going(None)
+            };
+            let new = running.look(&going, (100 + age) * SECOND);
+            sum.add(&new.expect("something new"));
+            running.end();
+        }
+        let told = sum.seconds();
+        assert_eq!((told.cpu_s, told.runnable_s), (1.0, 0.5), "{told:?}");
+        assert_eq!(told.blocked_s[WaitClass::DiskRead.index()], 3.0, "{told:?}");
+        assert_eq!(sum.total_ns(), 5 * SECOND);
     }
 
     #[test]

@@ -74,6 +74,9 @@ impl Sums {
         add(&mut self.rows_examined, examined);
         add(&mut self.rows_affected, affected);
         add(&mut self.lock_ns, summed.lock_ns);
+        add(&mut self.warnings, summed.warnings);
+        add_pair(&mut self.tmp_tables, summed.tmp_tables);
+        add_pair(&mut self.full_scans, summed.full_scans);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {

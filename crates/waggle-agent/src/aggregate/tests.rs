@@ -43,9 +43,12 @@ fn view(aggregate: &mut Aggregate, clocks: Clocks) -> ServerView {
         source: SourceKind::Uprobe,
         abilities: Default::default(),
         started_us: 0,
+        started_ns: 0,
         ended: None,
         hits: 0,
         captured: 0,
+        in_routines: 0,
+        own: 0,
         lost: Vec::new(),
         degraded: Vec::new(),
         other_commands: 0,
@@ -146,6 +149,23 @@ fn bytes_that_are_no_text_and_names_that_are_no_utf8_are_counted_and_printable()
         );
     }
     assert!(shown.digests.iter().any(|d| &*d.fingerprint == "(no text)"));
+}
+
+#[test]
+fn the_agents_own_statements_are_counted_apart() {
+    let mut aggregate = aggregate(&Settings::default());
+    let sessions = Arc::new(OwnSessions::default());
+    aggregate.set_own(Arc::clone(&sessions));
+    let asker = sessions.asker();
+    sessions.note(asker, 8);
+    observe(&mut aggregate, statement(b"/* waggle */ SELECT 1"));
+    // A stranger with the same number, where the DSN is of another server.
+    observe(&mut aggregate, statement(b"SELECT 1"));
+    let mut other = statement(b"/* waggle */ SELECT 1");
+    other.connection_id = Some(9);
+    observe(&mut aggregate, other);
+    let shown = view(&mut aggregate, CLOCKS);
+    assert_eq!((shown.own, shown.captured, counted(&shown)), (1, 2, 2));
 }
 
 #[test]
@@ -323,6 +343,9 @@ fn losses_waits_and_sums_are_kept_apart_by_cause_and_kind() {
         cpu_ns: Some(400_000),
         lock_ns: None,
         rows: [Some(5), None, None],
+        warnings: Some(3),
+        tmp_tables: Some((4, 1)),
+        full_scans: None,
     }));
     assert_eq!(aggregate.take_waits().len(), 1);
     let shown = view(&mut aggregate, CLOCKS);
@@ -331,6 +354,11 @@ fn losses_waits_and_sums_are_kept_apart_by_cause_and_kind() {
     assert_eq!((shown.hits, shown.captured, counted(&shown)), (9, 5, 5));
     let digest = &shown.digests[0];
     assert_eq!((digest.errors, digest.rows_sent), (2, Some(5)));
+    assert_eq!(
+        (digest.warnings, digest.tmp_tables),
+        (Some(3), Some((4, 1)))
+    );
+    assert_eq!(digest.full_scans, None);
     assert!((digest.time.cpu_s - 400e-6).abs() < 1e-12);
     assert!((digest.time.unclassified_s - 600e-6).abs() < 1e-12);
 }

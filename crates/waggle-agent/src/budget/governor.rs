@@ -50,8 +50,10 @@ impl Shed {
 /// What the agent used in the last second.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading {
-    /// CPU time, cores.
+    /// CPU time of its own, cores.
     pub cpu: f64,
+    /// CPU time that its probes took of the servers, cores; as far as it is known.
+    pub server_cpu: f64,
     /// Resident memory, bytes.
     pub memory: u64,
     /// Statements were lost for want of room: it could not keep up.
@@ -131,7 +133,8 @@ impl Governor {
 
     /// The larger share of a limit that is used.
     fn share(&self, reading: &Reading) -> f64 {
-        let cpu = self.limits.cpu.map(|limit| reading.cpu / limit);
+        let used = reading.cpu + reading.server_cpu;
+        let cpu = self.limits.cpu.map(|limit| used / limit);
         let memory = self.limits.memory;
         let memory = memory.map(|limit| reading.memory as f64 / limit as f64);
         cpu.unwrap_or(0.0).max(memory.unwrap_or(0.0))
@@ -207,6 +210,29 @@ mod tests {
     }
 
     #[test]
+    fn what_the_probes_cost_the_servers_is_of_the_same_budget() {
+        let both = Reading {
+            server_cpu: 0.05,
+            ..cpu(0.05)
+        };
+        let mut governor = Governor::new(LIMITS);
+        assert_eq!(until_change(&mut governor, cpu(0.05)).1, None);
+        assert_eq!(until_change(&mut governor, both).0, OVER);
+        // And as long as it would be too much, nothing comes back.
+        let probes = Reading {
+            server_cpu: 0.095,
+            ..cpu(0.0)
+        };
+        for shed in &Shed::ORDER[1..] {
+            assert_eq!(
+                until_change(&mut governor, probes).1,
+                Some(Change::Shed(*shed))
+            );
+        }
+        assert_eq!(until_change(&mut governor, probes).1, None);
+    }
+
+    #[test]
     fn memory_and_losses_count_too_and_without_limits_nothing_is_ever_shed() {
         let memory = Reading {
             memory: 95,
@@ -224,6 +250,7 @@ mod tests {
         let mut governor = Governor::new(Limits::default());
         let all = Reading {
             cpu: 9.0,
+            server_cpu: 9.0,
             memory: u64::MAX,
             lost: true,
         };

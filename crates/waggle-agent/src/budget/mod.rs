@@ -17,7 +17,8 @@ pub use group::Group;
 /// Limits; `None` is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
-    /// CPU time of the agent, cores (0.05 is 5% of one).
+    /// CPU time of the agent and of its probes in the servers, cores (0.05 is 5% of one). The
+    /// kernel enforces it on the agent alone.
     pub cpu: Option<f64>,
     /// Memory of the agent, bytes.
     pub memory: Option<u64>,

@@ -1,6 +1,8 @@
 //! Which rights the agent keeps once it watches: as few as what it has still to do allows.
 //!
-//! * A sink's thread keeps none.
+//! * A sink's threads keep none.
+//! * Those that ask a server over its socket keep `CAP_DAC_OVERRIDE`: it may lie where only the
+//!   server may look. Those that ask over TCP keep none.
 //! * Watching given servers, the loop keeps `CAP_SYS_PTRACE`: the sessions that block others are
 //!   read from the server's memory, and what its process reads and writes from `/proc/PID/io`.
 //! * Following servers as they come, it keeps besides `CAP_BPF` and `CAP_PERFMON`, to load and
@@ -20,6 +22,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 pub enum Task {
     /// Deliver what it is given.
     Deliver,
+    /// Ask a server over its socket.
+    Ask,
     /// Watch the servers it has attached to.
     Watch,
     /// The same, and attach to those that come.
@@ -30,6 +34,7 @@ impl Task {
     fn needs(self) -> CapabilitySet {
         match self {
             Self::Deliver => CapabilitySet::empty(),
+            Self::Ask => CapabilitySet::DAC_OVERRIDE,
             Self::Watch => CapabilitySet::SYS_PTRACE,
             Self::Follow => {
                 CapabilitySet::SYS_PTRACE
@@ -65,6 +70,13 @@ pub fn keep(task: Task, leaves_group: bool) -> io::Result<Vec<String>> {
     )?;
     let names = (kept | later).iter_names();
     Ok(names.map(|(name, _)| format!("CAP_{name}")).collect())
+}
+
+/// Does `work`, the first and only thing of a thread, without any right.
+pub fn without_rights<T>(work: impl FnOnce() -> T) -> T {
+    // Refused where there are none to give up; then there is nothing to do.
+    let _ = keep(Task::Deliver, false);
+    work()
 }
 
 /// Puts what is within reach into use.

@@ -7,10 +7,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use waggle_wire::Dsn;
-
 use crate::host::ServerStatus;
-use crate::sql::{Background, Failed, Session, number, text};
+use crate::sql::{Access, Background, Failed, OWN_NAME, Session, number, text};
 
 /// A reading older than this is not shown.
 const STALE: Duration = Duration::from_secs(15);
@@ -23,14 +21,17 @@ pub struct StatusSampler {
 }
 
 impl StatusSampler {
-    /// A sampler of the server that `dsn` names; connects on a thread of its own, now and whenever
+    /// A sampler of the server that `access` names; connects on a thread of its own, now and
+    /// whenever
     /// the connection is lost.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn new(dsn: &Dsn) -> io::Result<Self> {
-        let mut reader = Reader::new(Session::new(dsn.clone()));
-        let mut readings = Background::start("waggle-status", move || reader.read())?;
+    pub fn new(access: &Access) -> io::Result<Self> {
+        let access = access.for_another();
+        let task = access.task();
+        let mut reader = Reader::new(Session::new(access));
+        let mut readings = Background::start("waggle-status", task, move || reader.read())?;
         readings.ask();
         Ok(Self {
             readings,
@@ -107,7 +108,10 @@ impl Reader {
         let names = names.join("','");
         Self {
             session,
-            status_sql: format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{names}')"),
+            status_sql: format!(
+                "SHOW GLOBAL STATUS WHERE Variable_name IN ('{names}') \
+                 AND 1 IN (SELECT 1 AS {OWN_NAME})"
+            ),
         }
     }
 
@@ -169,7 +173,7 @@ impl Reader {
             "STATUS = 'enabled'"
         };
         let rows = self.session.rows(&format!(
-            "SELECT NAME, COUNT FROM information_schema.INNODB_METRICS \
+            "SELECT NAME, COUNT, 1 AS {OWN_NAME} FROM information_schema.INNODB_METRICS \
              WHERE {is_on} AND NAME IN ('{}')",
             names.join("','")
         ))?;

@@ -68,6 +68,7 @@ impl Stage {
             fingerprint: &text,
             in_transaction: None,
             error,
+            is_within: false,
         });
     }
 

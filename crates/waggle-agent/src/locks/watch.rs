@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use waggle_probes::lock::{LockCounters, LockProbe};
 use waggle_symbols::{LockHook, LockLayout, StatementLayout};
-use waggle_wire::Dsn;
 
 use super::analysis::{Analysis, WaitDetail};
 use super::inspect::{Finding, Inspector, Question, StatusDeadlock};
@@ -21,6 +20,7 @@ use super::metadata;
 use crate::lock::{Deadlock, LockObject, LockWait, Party};
 use crate::sessions::memory::ServerMemory;
 use crate::sessions::{Moment, Sessions, StatementEnd};
+use crate::sql::Access;
 
 /// Most events taken in one poll.
 const EVENTS_MAX: usize = 50_000;
@@ -52,7 +52,7 @@ pub struct LockWatch {
 }
 
 impl LockWatch {
-    /// Attaches to process `pid`, whose executable is `binary`. With a DSN, the server's own
+    /// Attaches to process `pid`, whose executable is `binary`. With access, the server's own
     /// tables are asked about waits.
     ///
     /// What cannot be had is left out and told by [`missing`](Self::missing).
@@ -63,12 +63,12 @@ impl LockWatch {
         pid: u32,
         binary: &Path,
         statement: &StatementLayout,
-        dsn: Option<Dsn>,
+        access: Option<Access>,
     ) -> anyhow::Result<Self> {
         let layout = LockLayout::open(binary).context("looking for the places of lock waits")?;
         let mut probe = LockProbe::load(statement, &layout)?;
         probe.attach(pid.cast_signed(), binary)?;
-        let mut watch = Self::without_probe(dsn, layout.edge_replaces)?;
+        let mut watch = Self::without_probe(access, layout.edge_replaces)?;
         let deadlock = [LockHook::RowDeadlock, LockHook::RowDeadlockPair];
         watch.sees_deadlocks = deadlock.iter().any(|hook| layout.site(*hook).is_some());
         watch.probe = Some(probe);
@@ -78,12 +78,12 @@ impl LockWatch {
         Ok(watch)
     }
 
-    fn without_probe(dsn: Option<Dsn>, edge_replaces: bool) -> anyhow::Result<Self> {
-        let unknown = match dsn {
+    fn without_probe(access: Option<Access>, edge_replaces: bool) -> anyhow::Result<Self> {
+        let unknown = match access {
             Some(_) => "not known: the server's tables had nothing about it",
             None => "not known: give --dsn",
         };
-        let inspector = dsn.map(Inspector::start).transpose();
+        let inspector = access.map(Inspector::start).transpose();
         Ok(Self {
             probe: None,
             analysis: Analysis::new(edge_replaces, unknown),

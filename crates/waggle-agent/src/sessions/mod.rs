@@ -93,6 +93,8 @@ pub struct StatementEnd<'a> {
     pub in_transaction: Option<bool>,
     /// The server's error number, 0 for none.
     pub error: u32,
+    /// It ran within a routine or trigger: the statement that called it goes on.
+    pub is_within: bool,
 }
 
 /// A statement that goes on.
@@ -197,13 +199,15 @@ impl Sessions {
         }
         set(&mut session.user, end.user);
         set(&mut session.database, end.database);
-        if !Arc::ptr_eq(&session.fingerprint, end.fingerprint) {
-            session.fingerprint = Arc::clone(end.fingerprint);
-            session.digest = Arc::clone(end.digest);
+        if !end.is_within {
+            if !Arc::ptr_eq(&session.fingerprint, end.fingerprint) {
+                session.fingerprint = Arc::clone(end.fingerprint);
+                session.digest = Arc::clone(end.digest);
+            }
+            session.end_ns = end.end_ns;
+            session.running = None;
         }
         session.error = end.error;
-        session.end_ns = end.end_ns;
-        session.running = None;
         if end.error == ER_LOCK_DEADLOCK {
             session.victim = Some(Victim {
                 end_ns: end.end_ns,

@@ -6,7 +6,7 @@ use waggle_symbols::layout::StartClock;
 use waggle_symbols::{Field, FieldName, Location, Source, StatementLayout};
 
 use super::memory::ServerMemory;
-use super::{Moment, Sessions, StatementEnd};
+use super::{Moment, Running, Sessions, StatementEnd};
 
 fn end(sessions: &mut Sessions, id: u64, ms: u64, text: &str, in_transaction: Option<bool>) {
     let text: Arc<str> = text.into();
@@ -22,6 +22,7 @@ fn end(sessions: &mut Sessions, id: u64, ms: u64, text: &str, in_transaction: Op
         fingerprint: &text,
         in_transaction,
         error: 0,
+        is_within: false,
     });
 }
 
@@ -58,6 +59,57 @@ fn a_transaction_is_as_old_as_its_first_statement() {
     assert_eq!(&*idle[1].fingerprint, "select t");
     end(&mut sessions, 7, 60, "commit", Some(false));
     assert_eq!(sessions.party(7, &at(61)).transaction_us, None);
+}
+
+#[test]
+fn a_statement_within_a_routine_leaves_its_caller_running() {
+    let mut sessions = Sessions::new();
+    end(&mut sessions, 7, 10, "begin", Some(true));
+    let call: Arc<str> = "call p".into();
+    sessions.entry(7).expect("it is known").running = Some(Running {
+        start_ns: 12_000_000,
+        command: 3,
+        digest: Arc::clone(&call),
+        fingerprint: Arc::clone(&call),
+    });
+    let inner: Arc<str> = "update t".into();
+    let within = StatementEnd {
+        end_ns: 20_000_000,
+        start_ns: Some(19_000_000),
+        connection_id: 7,
+        thd: Some(0x1000),
+        tid: Some(44),
+        user: b"ann",
+        database: b"shop",
+        digest: &inner,
+        fingerprint: &inner,
+        in_transaction: Some(true),
+        error: super::ER_LOCK_DEADLOCK,
+        is_within: true,
+    };
+    sessions.statement_ended(&within);
+    let party = sessions.party(7, &at(30));
+    assert!(party.is_running && party.idle_us.is_none());
+    assert_eq!(&*party.fingerprint, "call p");
+    assert!(sessions.idle_in_transaction(&at(30)).is_empty());
+    let session = sessions.get(7).expect("it is known");
+    assert_eq!(
+        (session.end_ns, &*session.fingerprint),
+        (10_000_000, "begin")
+    );
+    assert_eq!((session.thd, session.tid), (0x1000, 44));
+    let victim = session.victim.as_ref().expect("it fell victim");
+    assert_eq!(
+        (victim.end_ns, &*victim.fingerprint),
+        (20_000_000, "update t")
+    );
+    // Not so the end of the statement that called.
+    sessions.statement_ended(&StatementEnd {
+        is_within: false,
+        ..within
+    });
+    let session = sessions.get(7).expect("it is known");
+    assert_eq!((session.end_ns, &session.running), (20_000_000, &None));
 }
 
 #[test]

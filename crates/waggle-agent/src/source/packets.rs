@@ -33,6 +33,7 @@ mod texts;
 mod tls;
 
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::time::{ClockId, clock_gettime};
@@ -48,6 +49,9 @@ pub use place::{Listener, listeners};
 pub const RING_BYTES: usize = 8 << 20;
 /// Longest text unless told otherwise, bytes.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
+/// How long the end waits for packets that the kernel has and did not hand over yet: two ticks of
+/// its timer are 40 ms, on a machine that is busy they come late.
+const LAST_BLOCK: Duration = Duration::from_millis(500);
 /// A clock that moved by more between two looks was set, not slewed, ns.
 const CLOCK_STEP_NS: i64 = 1_000_000;
 
@@ -258,6 +262,26 @@ impl Source for PacketSource {
             .counts()
             .context("reading the ring's counters")?
             .dropped;
+        Ok(count)
+    }
+
+    /// Takes the block that the kernel still fills: it hands over only what is full or has waited.
+    fn finish(&mut self, each: &mut dyn FnMut(Observation<'_>)) -> anyhow::Result<usize> {
+        let mut count = self.poll(each)?;
+        // What comes later belongs to statements that had not ended.
+        let due = self.ring.put();
+        let deadline = Instant::now() + LAST_BLOCK;
+        while self.ring.packets_read() < due {
+            if Instant::now() >= deadline {
+                each(Observation::Degraded {
+                    cause: "last_packets_missing",
+                    count: 1,
+                });
+                break;
+            }
+            self.ring.wait();
+            count += self.poll(each)?;
+        }
         Ok(count)
     }
 }

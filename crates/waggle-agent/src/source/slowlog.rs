@@ -18,10 +18,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use waggle_wire::{Connection, Dsn};
-
 use super::{Abilities, Observation, Source, SourceKind};
-use crate::sql::text;
+use crate::sql::{Access, MARK, text};
 use crate::statement::{Statement, Text, Work};
 use entry::Entry;
 use tail::Tail;
@@ -108,20 +106,20 @@ impl SlowlogSource {
         })
     }
 
-    /// Follows the file that the server `dsn` names as its slow log; `pid` is the server's process,
+    /// Follows the file that the server `access` is to names as its slow log; `pid` is the server's
+    /// process,
     /// through whose root the file is found when it lives in a container or a chroot.
     ///
     /// # Errors
     /// [`SlowlogError`].
-    pub fn of_server(dsn: &Dsn, pid: Option<u32>) -> Result<Self, SlowlogError> {
-        let mut connection = Connection::connect(dsn)?;
+    pub fn of_server(access: &Access, pid: Option<u32>) -> Result<Self, SlowlogError> {
+        let mut connection = access.for_another().connect()?;
         connection.set_timeout(Some(Duration::from_secs(5)));
-        let rows = connection.query_rows(
-            b"SHOW GLOBAL VARIABLES WHERE Variable_name IN ('slow_query_log', \
+        let wanted = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('slow_query_log', \
               'slow_query_log_file', 'log_output', 'datadir', 'long_query_time', \
               'min_examined_row_limit', 'log_slow_rate_limit', 'log_slow_extra', \
-              'log_slow_admin_statements', 'log_throttle_queries_not_using_indexes')",
-        )?;
+              'log_slow_admin_statements', 'log_throttle_queries_not_using_indexes')";
+        let rows = connection.query_rows(format!("{MARK}{wanted}").as_bytes())?;
         let of = |name: &str| {
             let row = rows.iter().find(|row| text(row, 0) == name)?;
             Some(text(row, 1))
@@ -161,19 +159,22 @@ impl SlowlogSource {
     /// Opens the file that has the name now, if it is another one.
     fn follow_rotation(&mut self) {
         let is_known = |id| self.tails.iter().any(|tail| tail.id() == id);
-        self.trouble = match tail::id_of(&self.path) {
+        let trouble = match tail::id_of(&self.path) {
             Ok(id) if is_known(id) => None,
             Ok(_) => match Tail::open(&self.path, true) {
                 Ok(tail) => {
                     self.tails.push(tail);
                     None
                 }
-                Err(error) => Some(format!("{}: {error}", self.path.display())),
+                Err(error) => Some(error),
             },
             // Between the renaming of the old and the making of the new there is none.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => Some(format!("{}: {error}", self.path.display())),
+            Err(error) => Some(error),
         };
+        let name = self.path.display();
+        let trouble = trouble.map(|error| format!("{name}: {error}"));
+        self.trouble = self.trouble.take().or(trouble);
     }
 
     /// Takes the files out that are followed no longer, oldest first.
@@ -246,6 +247,26 @@ impl Source for SlowlogSource {
     }
 
     fn poll(&mut self, each: &mut dyn FnMut(Observation<'_>)) -> anyhow::Result<usize> {
+        let count = self.read(each, false);
+        self.follow_rotation();
+        Ok(count)
+    }
+
+    /// An entry ends with the beginning of the next; the last one ends here.
+    fn finish(&mut self, each: &mut dyn FnMut(Observation<'_>)) -> anyhow::Result<usize> {
+        let mut count = self.poll(each)?;
+        // What the files have now beyond the bytes of one call, which an entry alone may fill.
+        let unread: u64 = self.tails.iter().map(Tail::unread).sum();
+        for _ in 0..unread.div_ceil(POLL_BYTES_MAX as u64) {
+            count += self.read(each, false);
+        }
+        Ok(count + self.read(each, true))
+    }
+}
+
+impl SlowlogSource {
+    /// Yields what is new in every file; with `is_last`, also entries that might go on.
+    fn read(&mut self, each: &mut dyn FnMut(Observation<'_>), is_last: bool) -> usize {
         let clocks = Clocks::now();
         let mut count = 0;
         let mut lost = 0;
@@ -254,11 +275,14 @@ impl Source for SlowlogSource {
             each(Observation::Statement(statement(entry, clocks)));
             count += 1;
         };
-        let mut trouble = None;
+        self.trouble = None;
         for tail in &mut self.tails {
             if let Err(error) = tail.read(&mut left, &mut each_entry) {
                 // A file that cannot be read any more (its disk is gone) may be again.
-                trouble = Some(format!("{}: {error}", self.path.display()));
+                self.trouble = Some(format!("{}: {error}", self.path.display()));
+            }
+            if is_last {
+                tail.finish(&mut each_entry);
             }
             lost += tail.take_lost();
         }
@@ -273,9 +297,7 @@ impl Source for SlowlogSource {
             });
             count += 1;
         }
-        self.follow_rotation();
-        self.trouble = self.trouble.take().or(trouble);
-        Ok(count)
+        count
     }
 }
 

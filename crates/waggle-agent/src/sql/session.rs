@@ -6,7 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use waggle_wire::{Connection, Dsn, Error, Row};
+use waggle_wire::{Connection, Error, Row};
+
+use super::access::{Access, MARK};
 
 /// How long a statement may make no progress.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -16,7 +18,7 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(15);
 
 /// A server, and the connection to it while there is one.
 pub(crate) struct Session {
-    dsn: Dsn,
+    access: Access,
     connection: Option<Connection>,
     /// Why there is none, until when no attempt is made.
     refused: Option<(Instant, String)>,
@@ -26,9 +28,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(dsn: Dsn) -> Self {
+    pub(crate) fn new(access: Access) -> Self {
         Self {
-            dsn,
+            access,
             connection: None,
             refused: None,
             pause: PAUSE_FIRST,
@@ -48,7 +50,7 @@ impl Session {
             {
                 return Err(why.clone());
             }
-            match Connection::connect(&self.dsn) {
+            match self.access.connect() {
                 Ok(mut connection) => {
                     connection.set_timeout(Some(PATIENCE));
                     self.connection = Some(connection);
@@ -70,13 +72,16 @@ impl Session {
         }
     }
 
-    /// The rows of one statement.
+    /// The rows of one statement, which is marked as the agent's own.
     ///
     /// # Errors
     /// In words; `Err` with an [`Error::Server`] leaves the connection as it is.
     pub(crate) fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Failed> {
         let connection = self.connection().map_err(Failed::NoConnection)?;
-        connection.query_rows(sql.as_bytes()).map_err(Failed::Query)
+        let marked = format!("{MARK}{sql}");
+        connection
+            .query_rows(marked.as_bytes())
+            .map_err(Failed::Query)
     }
 
     /// How often a connection was made: a change means that it is another one, and may be to

@@ -1,7 +1,6 @@
 //! A throw-away server under a statement probe and a lock probe, and clients that wait.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -18,6 +17,8 @@ use waggle_server::process;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::{Connection, Error};
 
+use crate::need::need;
+
 /// How long anything may take that takes a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -25,20 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn need(name: &str, available: bool, why: &str) -> bool {
-    if available {
-        return true;
-    }
-    let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-    assert!(
-        !required.split(',').any(|need| need.trim() == name),
-        "{name} is required: {why}"
-    );
-    // Past the capture of the test harness: a skip must be seen.
-    let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
-    false
 }
 
 /// The flavours that can be watched here, the others skipped aloud.
@@ -87,7 +74,7 @@ impl Stage {
         probe
             .attach(pid.cast_signed(), &exe, Program::Capture)
             .expect("attached");
-        let dsn = with_dsn.then(|| server.dsn_socket());
+        let dsn = with_dsn.then(|| server.dsn_socket().into());
         let watch = LockWatch::attach(pid, &exe, &fit.layout, dsn).expect("a lock probe");
         Self {
             server: Some(server),
@@ -137,6 +124,7 @@ impl Stage {
                 fingerprint,
                 in_transaction: None,
                 error: event.error_number(),
+                is_within: false,
             });
         });
         watch.poll(&moment);

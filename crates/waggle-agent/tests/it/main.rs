@@ -2,4 +2,6 @@
 
 mod locks;
 mod locks_stage;
+#[path = "../need/mod.rs"]
+mod need;
 mod partition;

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use waggle_agent::source::packets::{Listener, PacketPlan};
 
-use crate::stage::{Ear, is_root, need};
+use crate::need::need;
+use crate::stage::{Ear, is_root};
 
 const PORT: u16 = 3306;
 const STATEMENTS: usize = 50;

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use waggle_digest::{Fingerprinter, digest_id};
 use waggle_wire::Connection;
 
-use crate::stage::{Ear, flavours, need, server, tcp};
+use crate::need::need;
+use crate::stage::{Ear, flavours, server, tcp};
 
 const LAST: &str = "SELECT 'the last one' AS sentinel";
 

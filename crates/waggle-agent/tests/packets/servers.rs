@@ -7,7 +7,8 @@ use waggle_server::Flavour;
 use waggle_server::sandbox::Sandbox;
 use waggle_wire::{Connection, Value};
 
-use crate::stage::{Ear, flavours, need, questions, server, tcp};
+use crate::need::need;
+use crate::stage::{Ear, flavours, questions, server, tcp};
 
 /// What is expected of one statement: text, rows, affected, error.
 type Expected = (String, u64, Option<u64>, u32);
@@ -116,6 +117,29 @@ fn every_statement_over_tcp_is_seen_with_its_rows() {
             assert_eq!(ear.statements.len() as u64, executed, "{flavour} {options}");
             assert_eq!(ear.lost.len(), 0, "{flavour} {options}: {:?}", ear.lost);
             assert_eq!(ear.source.counters().dropped, 0);
+        }
+    }
+}
+
+#[test]
+fn what_ran_just_before_the_end_is_told() {
+    for flavour in flavours() {
+        let server = server(flavour);
+        let mut admin = Connection::connect(&server.dsn_socket()).expect("a connection");
+        let mut connection = Connection::connect(&tcp(&server, "ssl-mode=disabled")).expect("TCP");
+        for statements in [1, 2, 10, 300] {
+            let mut ear = Ear::at(&server);
+            let before = questions(&mut admin);
+            for _ in 0..statements {
+                connection.query(b"SELECT 'late'").expect("it runs");
+            }
+            // The block they are in is not full, and was not handed over.
+            ear.finish();
+            let executed = questions(&mut admin) - before - 1;
+            assert_eq!(executed, statements, "{flavour}");
+            let lost: u64 = ear.lost.values().sum();
+            assert_eq!(ear.statements.len() as u64 + lost, executed, "{flavour}");
+            assert_eq!(lost, 0, "{flavour}: {:?}", ear.lost);
         }
     }
 }

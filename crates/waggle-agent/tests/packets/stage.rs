@@ -1,7 +1,6 @@
 //! What these tests share: needs, servers, and what a source said.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use waggle_agent::source::packets::{PacketPlan, PacketSource};
@@ -12,24 +11,10 @@ use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::{Connection, Dsn};
 
+use crate::need::need;
+
 /// How long anything may take that takes a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// True if `available`; else says that the test is skipped, or fails it if `WAGGLE_REQUIRE` names
-/// the need.
-pub(crate) fn need(name: &str, available: bool, why: &str) -> bool {
-    if available {
-        return true;
-    }
-    let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-    assert!(
-        !required.split(',').any(|need| need.trim() == name),
-        "{name} is required: {why}"
-    );
-    // Past the capture of the test harness: a skip must be seen.
-    let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
-    false
-}
 
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -83,6 +68,9 @@ pub(crate) struct Seen {
     pub(crate) length: usize,
 }
 
+/// Who takes observations.
+type Each<'a> = &'a mut dyn FnMut(Observation<'_>);
+
 /// What a source said so far.
 pub(crate) struct Ear {
     pub(crate) source: PacketSource,
@@ -130,22 +118,30 @@ impl Ear {
     }
 
     pub(crate) fn listen(&mut self) {
+        self.take(|source, each| source.poll(each));
+    }
+
+    /// Takes what is left, as at the end of a watch.
+    pub(crate) fn finish(&mut self) {
+        self.take(|source, each| source.finish(each));
+    }
+
+    fn take(&mut self, read: impl FnOnce(&mut PacketSource, Each<'_>) -> anyhow::Result<usize>) {
         let Ear {
             source,
             statements,
             others,
             lost,
         } = self;
-        source
-            .poll(&mut |observation| match observation {
-                Observation::Statement(statement) => match statement.command {
-                    Some(1 | 9 | 14 | 22 | 24..=26) => *others += 1,
-                    _ => statements.push(seen(&statement)),
-                },
-                Observation::Lost { cause, count } => *lost.entry(cause).or_default() += count,
-                other => panic!("{other:?} is not on the wire"),
-            })
-            .expect("it goes on");
+        let mut each = |observation: Observation<'_>| match observation {
+            Observation::Statement(statement) => match statement.command {
+                Some(1 | 9 | 14 | 22 | 24..=26) => *others += 1,
+                _ => statements.push(seen(&statement)),
+            },
+            Observation::Lost { cause, count } => *lost.entry(cause).or_default() += count,
+            other => panic!("{other:?} is not on the wire"),
+        };
+        read(source, &mut each).expect("it goes on");
     }
 
     /// Listens until `done`.

@@ -1,12 +1,13 @@
 //! Real servers for a test, and waiting for a value with a deadline.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::Connection;
+
+use crate::need::need;
 
 /// The flavours that are installed; a missing one is skipped aloud, or fails the test if
 /// `WAGGLE_REQUIRE` names it.
@@ -19,21 +20,6 @@ pub(crate) fn flavours() -> Vec<Flavour> {
             need(flavour.name(), is_here, "no such server is installed")
         })
         .collect()
-}
-
-/// True if `available`; else says that it is skipped, or fails if it is required.
-pub(crate) fn need(name: &str, available: bool, why: &str) -> bool {
-    if available {
-        return true;
-    }
-    let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-    assert!(
-        !required.split(',').any(|need| need.trim() == name),
-        "{name} is required: {why}"
-    );
-    // Past the capture of the test harness: a skip must be seen.
-    let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
-    false
 }
 
 /// A throw-away server with these settings.

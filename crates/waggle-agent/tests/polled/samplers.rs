@@ -14,7 +14,7 @@ fn value(status: &waggle_agent::host::ServerStatus, name: &str) -> Option<f64> {
 fn counters_of_a_server_grow_and_outlive_a_restart() {
     for flavour in flavours() {
         let mut server = server(flavour, &[("performance_schema", "ON")]);
-        let mut sampler = StatusSampler::new(&server.dsn()).unwrap();
+        let mut sampler = StatusSampler::new(&server.dsn().into()).unwrap();
         let first = wait_for("a reading", || {
             Some(sampler.sample()).filter(|status| !status.values.is_empty())
         });
@@ -60,7 +60,7 @@ fn a_server_that_hangs_is_not_waited_for_and_is_back_when_it_is() {
         // SAFETY: the pid is that of our own server, which its guardian has not reaped.
         assert_eq!(unsafe { libc::kill(server.pid().cast_signed(), signal) }, 0);
     };
-    let mut sampler = StatusSampler::new(&server.dsn()).unwrap();
+    let mut sampler = StatusSampler::new(&server.dsn().into()).unwrap();
     let mut is_read = || sampler.sample().missing_because.is_none();
     wait_for("a reading", || is_read().then_some(()));
     signal(libc::SIGSTOP);
@@ -78,7 +78,7 @@ fn a_server_that_is_not_there_has_no_counters() {
     let mut dsn = server.dsn();
     dsn.user = "nobody".into();
     dsn.password = Some(waggle_wire::Secret::new("planted-secret"));
-    let mut sampler = StatusSampler::new(&dsn).unwrap();
+    let mut sampler = StatusSampler::new(&dsn.into()).unwrap();
     let why = wait_for("a refusal", || {
         let status = sampler.sample();
         let why = status.missing_because.filter(|why| why.contains("1045"));
@@ -112,7 +112,7 @@ fn lag_of_a_replica_that_replicates() {
         };
         client.query(change.as_bytes()).unwrap();
         client.query(start.as_bytes()).unwrap();
-        let mut sampler = StatusSampler::new(&replica.dsn()).unwrap();
+        let mut sampler = StatusSampler::new(&replica.dsn().into()).unwrap();
         let lag = wait_for("the lag", || {
             let status = sampler.sample();
             assert_eq!(
@@ -148,7 +148,7 @@ fn lag_of_a_replica_that_receives_nothing() {
         };
         client.query(change.as_bytes()).unwrap();
         client.query(start.as_bytes()).unwrap();
-        let mut sampler = StatusSampler::new(&server.dsn()).unwrap();
+        let mut sampler = StatusSampler::new(&server.dsn().into()).unwrap();
         // Without a source there is no lag to tell: the channel counts as stopped, not as 0 s.
         let status = wait_for("the channel", || {
             let status = sampler.sample();

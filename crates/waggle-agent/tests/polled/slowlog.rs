@@ -13,7 +13,8 @@ use waggle_server::Flavour;
 use waggle_server::sandbox::Sandbox;
 use waggle_wire::Connection;
 
-use crate::bed::{connect, flavours, need, server, wait_for};
+use crate::bed::{connect, flavours, server, wait_for};
+use crate::need::need;
 
 /// What a test looks at.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -100,7 +101,8 @@ fn statements_of_real_servers() {
     for flavour in flavours() {
         let server = logging(flavour);
         let mut client = connect(&server);
-        let mut source = SlowlogSource::of_server(&server.dsn(), Some(server.pid())).unwrap();
+        let mut source =
+            SlowlogSource::of_server(&server.dsn().into(), Some(server.pid())).unwrap();
         let mut read = Read::default();
         client
             .query(b"CREATE TABLE t (a INT PRIMARY KEY, b TEXT)")
@@ -212,12 +214,12 @@ fn rotation_and_truncation() {
 fn a_server_that_writes_none_is_told_why() {
     for flavour in flavours() {
         let server = server(flavour, &[]);
-        let off = SlowlogSource::of_server(&server.dsn(), Some(server.pid()));
+        let off = SlowlogSource::of_server(&server.dsn().into(), Some(server.pid()));
         assert!(matches!(off, Err(SlowlogError::Off)), "{flavour}");
         let mut client = connect(&server);
         client.query(b"SET GLOBAL slow_query_log=ON").unwrap();
         client.query(b"SET GLOBAL log_output='TABLE'").unwrap();
-        let table = SlowlogSource::of_server(&server.dsn(), Some(server.pid()));
+        let table = SlowlogSource::of_server(&server.dsn().into(), Some(server.pid()));
         assert!(matches!(table, Err(SlowlogError::NoFileOutput(to)) if to == "TABLE"));
     }
     assert!(matches!(

@@ -16,6 +16,7 @@ pub(super) fn each(view: &View, mut each: impl FnMut(Option<ServerId>, &str, &st
     }
     for server in &view.servers {
         let id = Some(server.id);
+        each(id, "agent", "own_statements_total", "", server.own as f64);
         if let Some(process) = &server.process {
             of_process(process, |name, value| each(id, "process", name, "", value));
         }
@@ -30,6 +31,22 @@ pub(super) fn each(view: &View, mut each: impl FnMut(Option<ServerId>, &str, &st
     each(None, "agent", "resident_bytes", "", own.rss_bytes as f64);
     if let Some(cost) = own.server_us_per_statement {
         each(None, "agent", "server_us_per_statement", "", cost);
+    }
+    for probe in &own.probes {
+        each(
+            None,
+            "agent",
+            "probe_hits_total",
+            probe.name,
+            probe.hits as f64,
+        );
+        each(
+            None,
+            "agent",
+            "probe_cpu_seconds_total",
+            probe.name,
+            probe.cpu_s(),
+        );
     }
 }
 

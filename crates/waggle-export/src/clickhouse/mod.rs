@@ -7,12 +7,15 @@
 //!
 //! Latencies are stored as buckets (upper bound, count) that add up exactly: `sumMap` over any
 //! rows gives the histogram of all of them, in 18.16 as in current versions. `schema` creates and
-//! migrates the tables. Neighbours: the agent calls the [`Sink`]; [`crate::spool`] keeps what is
-//! not delivered. Invariants: a row that ClickHouse acknowledged is there once; rows that were not
+//! migrates the tables. Neighbours: the agent calls the [`StoreSink`]; [`crate::spool`] keeps
+//! what is not delivered. Invariants: a row that ClickHouse acknowledged is there once; rows that
+//! were not
 //! acknowledged are on disk or counted.
 
+mod batches;
 mod connection;
 mod encode;
+mod fill;
 mod metrics;
 mod row;
 mod schema;
@@ -23,17 +26,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use waggle_agent::lock::{Deadlock, LockWait};
-use waggle_agent::sample::Sample;
-use waggle_agent::sink::{Sink, SinkStatus};
-use waggle_agent::statement::ServerId;
-use waggle_agent::view::View;
-
 pub use connection::Place;
 
-use crate::feed::{Feed, News};
-use crate::spool::courier::{Courier, Queue};
-use crate::spool::{Limits, Spool, SpoolError};
+use crate::spool::{Limits, SpoolError};
+use crate::store::{Kind, StoreSink};
 
 /// What an exporter to ClickHouse needs to know.
 #[derive(Debug, Clone)]
@@ -98,13 +94,16 @@ impl Options {
     }
 }
 
-/// The sink.
+/// Which [`StoreSink`] this is.
 #[derive(Debug)]
-pub struct ClickHouse {
-    feed: Feed,
-    queue: Arc<Queue>,
-    courier: Courier,
+pub struct Tables;
+
+impl Kind for Tables {
+    const NAME: &'static str = "clickhouse";
 }
+
+/// The sink.
+pub type ClickHouse = StoreSink<Tables>;
 
 impl ClickHouse {
     /// Starts to export. ClickHouse need not be there yet.
@@ -113,47 +112,11 @@ impl ClickHouse {
     /// The options are not usable, or the buffer on disk is not.
     pub fn start(options: Options) -> Result<Self, ClickHouseError> {
         options.check()?;
-        let queue = Queue::new(Spool::open(&options.spool, options.limits)?);
+        let queue = Self::queue(&options.spool, options.limits)?;
         let transport =
             transport::ToClickHouse::new(options.place, options.timeout, options.retention_days);
-        let courier = Courier::start("clickhouse-send", Arc::clone(&queue), transport)?;
         let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
         let encoder = encode::ToRows::new(Arc::clone(&queue), interval_ns);
-        Ok(Self {
-            feed: Feed::start("clickhouse-rows", encoder)?,
-            queue,
-            courier,
-        })
-    }
-}
-
-impl Sink for ClickHouse {
-    fn name(&self) -> &'static str {
-        "clickhouse"
-    }
-
-    fn view(&mut self, view: &Arc<View>) {
-        self.feed.view(view);
-    }
-
-    fn samples(&mut self, samples: &[Sample]) {
-        self.feed.records(samples, News::Samples);
-    }
-
-    fn waits(&mut self, waits: &[(ServerId, LockWait)]) {
-        self.feed.records(waits, News::Waits);
-    }
-
-    fn deadlocks(&mut self, deadlocks: &[(ServerId, Deadlock)]) {
-        self.feed.records(deadlocks, News::Deadlocks);
-    }
-
-    fn status(&self) -> SinkStatus {
-        self.queue.sink_status(&self.feed.dropped())
-    }
-
-    fn close(&mut self, within: Duration) {
-        self.feed.close();
-        self.courier.close(within);
+        Ok(Self::begin(queue, encoder, transport, Arc::default())?)
     }
 }

@@ -164,5 +164,9 @@ mod tests {
         let second = create(Table::Samples, 2, true);
         assert!(second.contains("trace_id String"), "{second}");
         assert!(second.contains("host LowCardinality(String)"), "{second}");
+        let second = create(Table::Servers, 2, false);
+        assert!(!second.contains("own UInt64"), "{second}");
+        let third = create(Table::Servers, 3, false);
+        assert!(third.contains("ended String, own UInt64)"), "{third}");
     }
 }

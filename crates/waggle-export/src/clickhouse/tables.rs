@@ -9,7 +9,7 @@ use waggle_agent::WaitClass;
 use crate::delta::OPTIONAL;
 
 /// The version of the schema that this program writes.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,6 +230,16 @@ impl Columns {
             .all(Kind::Texts, "degraded_cause")
             .all(Kind::U64s, "degraded_count waits_ended waits_ended_us")
             .all(Kind::Text, "ended");
+        let begin = self.0.len();
+        self.all(Kind::U64, "own");
+        self.brought_by(3, begin);
+    }
+
+    /// The columns from `begin` on came with this version.
+    fn brought_by(&mut self, version: u32, begin: usize) {
+        for column in &mut self.0[begin..] {
+            column.since = version;
+        }
     }
 
     fn samples(&mut self) {
@@ -249,9 +259,7 @@ impl Columns {
         let begin = self.0.len();
         self.all(Kind::Texts, "comment_key comment_value")
             .all(Kind::Text, "trace_id span_id");
-        for column in &mut self.0[begin..] {
-            column.since = 2;
-        }
+        self.brought_by(2, begin);
     }
 
     fn waits(&mut self) {

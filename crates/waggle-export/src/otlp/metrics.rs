@@ -244,6 +244,12 @@ impl Points {
                 one(server.captured),
             ),
             metric(
+                "waggle.statement.own",
+                "{statement}",
+                "Statements of the agent itself, which are not among those captured.",
+                one(server.own),
+            ),
+            metric(
                 "waggle.statement.lost",
                 "{statement}",
                 "Statements lost.",

@@ -4,7 +4,7 @@
 //! agent ─► feed ─► encode (metrics, logs) ─► spool (disk) ─► transport ─► receiver
 //! ```
 //!
-//! Neighbours: the agent calls the [`Sink`]; [`crate::spool`] keeps what is not delivered.
+//! Neighbours: the agent calls the [`StoreSink`]; [`crate::spool`] keeps what is not delivered.
 //! Invariants: all metrics are cumulative, so no request depends on another; a log record is sent
 //! again only where the receiver did not say that it had it.
 
@@ -19,18 +19,11 @@ mod transport;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use waggle_agent::lock::{Deadlock, LockWait};
-use waggle_agent::sample::Sample;
-use waggle_agent::sink::{Sink, SinkStatus};
-use waggle_agent::statement::ServerId;
-use waggle_agent::view::View;
-
-use crate::feed::{Feed, News};
-use crate::spool::courier::{Courier, Queue};
-use crate::spool::{Limits, Spool, SpoolError};
+use crate::spool::{Limits, SpoolError};
+use crate::store::{Kind, StoreSink};
 
 /// What an exporter over OTLP needs to know.
 #[derive(Clone)]
@@ -105,14 +98,16 @@ impl Options {
     }
 }
 
-/// The sink.
+/// Which [`StoreSink`] this is.
 #[derive(Debug)]
-pub struct Otlp {
-    feed: Feed,
-    queue: Arc<Queue>,
-    courier: Courier,
-    rejected: Arc<AtomicU64>,
+pub struct Signals;
+
+impl Kind for Signals {
+    const NAME: &'static str = "otlp";
 }
+
+/// The sink.
+pub type Otlp = StoreSink<Signals>;
 
 impl Otlp {
     /// Starts to export. The receiver need not be there yet.
@@ -121,54 +116,11 @@ impl Otlp {
     /// The options are not usable, or the buffer on disk is not.
     pub fn start(options: Options) -> Result<Self, OtlpError> {
         options.check()?;
-        let queue = Queue::new(Spool::open(&options.spool, options.limits)?);
+        let queue = Self::queue(&options.spool, options.limits)?;
         let rejected = Arc::new(AtomicU64::new(0));
         let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
         let transport = transport::ToReceiver::new(options, Arc::clone(&rejected));
-        let courier = Courier::start("otlp-send", Arc::clone(&queue), transport)?;
         let encoder = encode::ToRequests::new(Arc::clone(&queue), interval_ns);
-        Ok(Self {
-            feed: Feed::start("otlp-records", encoder)?,
-            queue,
-            courier,
-            rejected,
-        })
-    }
-}
-
-impl Sink for Otlp {
-    fn name(&self) -> &'static str {
-        "otlp"
-    }
-
-    fn view(&mut self, view: &Arc<View>) {
-        self.feed.view(view);
-    }
-
-    fn samples(&mut self, samples: &[Sample]) {
-        self.feed.records(samples, News::Samples);
-    }
-
-    fn waits(&mut self, waits: &[(ServerId, LockWait)]) {
-        self.feed.records(waits, News::Waits);
-    }
-
-    fn deadlocks(&mut self, deadlocks: &[(ServerId, Deadlock)]) {
-        self.feed.records(deadlocks, News::Deadlocks);
-    }
-
-    fn status(&self) -> SinkStatus {
-        let [full, skipped] = self.feed.dropped();
-        let rejected = self.rejected.load(Ordering::Relaxed);
-        let mut status = self
-            .queue
-            .sink_status(&[full, skipped, ("partly_rejected", rejected)]);
-        status.delivered = status.delivered.saturating_sub(rejected);
-        status
-    }
-
-    fn close(&mut self, within: Duration) {
-        self.feed.close();
-        self.courier.close(within);
+        Ok(Self::begin(queue, encoder, transport, rejected)?)
     }
 }

@@ -25,6 +25,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 
+use waggle_agent::budget::rights::without_rights;
 use waggle_agent::sink::{Sink, SinkStatus};
 use waggle_agent::view::View;
 
@@ -119,7 +120,9 @@ impl Prometheus {
             .name("waggle-metrics".to_owned())
             .spawn(move || {
                 let tasks = tokio::task::LocalSet::new();
-                tasks.block_on(&runtime, serve(listener, settings, of_thread));
+                without_rights(|| {
+                    tasks.block_on(&runtime, serve(listener, settings, of_thread));
+                });
             })
             .map_err(StartError::Thread)?;
         Ok(Self {

@@ -88,6 +88,20 @@ fn agent(page: &Page<'_>, to: &mut Printer<'_>) {
         );
         to.put(&[], us / 1e6, is_new);
     }
+    to.counter(
+        "waggle_agent_probe_hits_total",
+        "Hits of the agent's probes; of scheduler, context switches of the whole host.",
+    );
+    for probe in &view.own.probes {
+        to.put(&[("probe", probe.name)], probe.hits as f64, is_new);
+    }
+    to.counter(
+        "waggle_agent_probe_cpu_seconds_total",
+        "Processor time that the agent's probes took, by hits and measured cost of one.",
+    );
+    for probe in view.own.probes.iter().filter(|p| p.hit_ns() > 0.0) {
+        to.put(&[("probe", probe.name)], probe.cpu_s(), is_new);
+    }
     to.gauge(
         "waggle_agent_shed",
         "What the agent leaves out now to keep within its budget; 1 for each.",
@@ -142,11 +156,19 @@ fn digest_info(page: &Page<'_>, to: &mut Printer<'_>) {
 fn statements(page: &Page<'_>, to: &mut Printer<'_>) {
     to.counter(
         "waggle_statements_captured_total",
-        "Statements seen. With those lost, all that were executed.",
+        "Statements seen. With those lost and the agent's own, all that were executed.",
     );
     for server in &page.servers {
         let captured = server.view.captured as f64;
         to.put(&[("server", server.name())], captured, server.is_new);
+    }
+    to.counter(
+        "waggle_statements_own_total",
+        "Statements of the agent itself, which are not among those captured.",
+    );
+    for server in &page.servers {
+        let own = server.view.own as f64;
+        to.put(&[("server", server.name())], own, server.is_new);
     }
     to.counter(
         "waggle_statements_lost_total",

@@ -23,6 +23,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use waggle_agent::budget::rights::without_rights;
 use waggle_agent::sink::{Sink, SinkStatus};
 use waggle_agent::view::View;
 
@@ -127,6 +128,8 @@ struct Counts {
 pub struct RemoteWrite {
     interval_ns: u64,
     taken_ns: Option<u64>,
+    /// The latest view, if it came too early.
+    skipped: Option<Arc<View>>,
     views: Option<SyncSender<Arc<View>>>,
     encoder: Option<JoinHandle<()>>,
     counts: Arc<Counts>,
@@ -159,11 +162,12 @@ impl RemoteWrite {
         };
         let encoder = std::thread::Builder::new()
             .name("waggle-rw-make".to_owned())
-            .spawn(move || writer.run(&waiting))
+            .spawn(move || without_rights(|| writer.run(&waiting)))
             .map_err(StartError::Thread)?;
         Ok(Self {
             interval_ns: u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX),
             taken_ns: None,
+            skipped: None,
             views: Some(views),
             encoder: Some(encoder),
             counts,
@@ -182,16 +186,10 @@ impl Sink for RemoteWrite {
         let least_ns = self.interval_ns - self.interval_ns / 10;
         let is_early = |taken: u64| view.time_ns.saturating_sub(taken) < least_ns;
         if self.taken_ns.is_some_and(is_early) {
+            self.skipped = Some(Arc::clone(view));
             return;
         }
-        self.taken_ns = Some(view.time_ns);
-        let Some(views) = &self.views else { return };
-        if let Err(TrySendError::Full(_)) = views.try_send(Arc::clone(view)) {
-            let samples = self.counts.page_samples.load(Ordering::Relaxed);
-            self.counts
-                .queue_full
-                .fetch_add(samples.max(1), Ordering::Relaxed);
-        }
+        self.take(view);
     }
 
     /// Counts samples.
@@ -208,6 +206,10 @@ impl Sink for RemoteWrite {
 
     fn close(&mut self, within: Duration) {
         let by = Instant::now() + within;
+        // The last view is pushed however early it is: it has what came since the one before.
+        if let Some(last) = self.skipped.take() {
+            self.take(&last);
+        }
         // The encoder ends when it has made all that was handed to it.
         self.views = None;
         if let Some(encoder) = self.encoder.take() {
@@ -215,6 +217,21 @@ impl Sink for RemoteWrite {
         }
         self.courier
             .close(by.saturating_duration_since(Instant::now()));
+    }
+}
+
+impl RemoteWrite {
+    /// Hands `view` to the encoder.
+    fn take(&mut self, view: &Arc<View>) {
+        self.skipped = None;
+        self.taken_ns = Some(view.time_ns);
+        let Some(views) = &self.views else { return };
+        if let Err(TrySendError::Full(_)) = views.try_send(Arc::clone(view)) {
+            let samples = self.counts.page_samples.load(Ordering::Relaxed);
+            self.counts
+                .queue_full
+                .fetch_add(samples.max(1), Ordering::Relaxed);
+        }
     }
 }
 

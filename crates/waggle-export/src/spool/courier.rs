@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use waggle_agent::budget::rights::without_rights;
 use waggle_agent::sink::SinkStatus;
 
 use super::{Batch, BatchId, Refused, Spool, SpoolStatus};
@@ -190,7 +191,7 @@ impl Courier {
         let of_thread = Arc::clone(&queue);
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || deliver(&of_thread, transport))?;
+            .spawn(move || without_rights(|| deliver(&of_thread, transport)))?;
         Ok(Self {
             queue,
             thread: Some(thread),

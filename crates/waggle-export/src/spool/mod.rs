@@ -31,6 +31,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use waggle_agent::budget::rights::without_rights;
+
 pub use batch::{Batch, BatchId, Limits, Refused, SpoolError, SpoolStatus};
 use segment::{Frame, Next, Segment};
 
@@ -71,9 +73,17 @@ pub struct Spool {
 impl Spool {
     /// Opens the spool in `folder`, which is made if it is not there, with all that waits in it.
     ///
+    /// By a thread without rights, as those are that use it: what they may not do is found here.
+    ///
     /// # Errors
     /// The folder cannot be used, or another process uses it.
     pub fn open(folder: &Path, limits: Limits) -> Result<Self, SpoolError> {
+        let open = || without_rights(|| Self::open_as_is(folder, limits));
+        std::thread::scope(|scope| scope.spawn(open).join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn open_as_is(folder: &Path, limits: Limits) -> Result<Self, SpoolError> {
         let failed = |source| SpoolError::Folder {
             path: folder.to_owned(),
             source,

@@ -9,7 +9,7 @@ use waggle_agent::lock::{LockKind, LockObject, LockWait, Party};
 use waggle_agent::sink::SinkStatus;
 use waggle_agent::source::{Abilities, SourceKind};
 use waggle_agent::statement::ServerId;
-use waggle_agent::view::{DigestView, LoadView, OwnView, ServerView, SessionTime, View};
+use waggle_agent::view::{DigestView, LoadView, OwnView, ProbeCost, ServerView, SessionTime, View};
 
 /// Time spent `factor` times.
 pub(crate) fn time(factor: u64) -> SessionTime {
@@ -70,10 +70,13 @@ pub(crate) fn server(id: u32, instance: &str, digests: Vec<DigestView>) -> Serve
         source: SourceKind::Uprobe,
         abilities: Abilities::default(),
         started_us: 1_700_000_000_000_000 + u64::from(id) * 1_000_000,
+        started_ns: 5_000_000_000 + u64::from(id) * 1_000_000_000,
         ended: None,
         hits: captured,
         retired: Some(digest("other", 4)),
         captured,
+        in_routines: 0,
+        own: 3,
         lost: vec![("ring_full", 4)],
         degraded: vec![("text_truncated", 2)],
         other_commands: 9,
@@ -133,9 +136,15 @@ pub(crate) fn view(second: u64, servers: Vec<ServerView>) -> View {
         host_name: "db1".into(),
         servers,
         host: Some(host(second)),
-        forgotten: (0, 0),
+        forgotten: Default::default(),
         own: OwnView {
             server_us_per_statement: Some(1.25),
+            probes: vec![ProbeCost {
+                name: "statements",
+                hits: 1000,
+                trap_ns: Some(300.0),
+                program_ns: Some(700.0),
+            }],
             cpu_s: 0.5,
             rss_bytes: 30 << 20,
             shed: vec!["text"],

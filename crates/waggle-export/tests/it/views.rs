@@ -89,9 +89,12 @@ impl Simulated {
             source: SourceKind::Uprobe,
             abilities: Abilities::default(),
             started_us: now_us(),
+            started_ns: 0,
             ended: None,
             hits: 0,
             captured: 0,
+            in_routines: 0,
+            own: 0,
             lost: vec![("ring_full", 0), ("tls", 0)],
             degraded: vec![("text_truncated", 0)],
             other_commands: 0,
@@ -129,6 +132,7 @@ impl Simulated {
         self.view.captured += count;
         self.view.lost[0].1 += count / 10;
         self.view.other_commands += 1;
+        self.view.own += 2;
         self.view.load.users = vec![(Arc::from("app"), self.view.load.all)];
     }
 

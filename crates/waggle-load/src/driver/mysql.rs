@@ -135,7 +135,13 @@ const ER_UNSUPPORTED_PS: u16 = 1295;
 
 impl Session for MySqlSession {
     fn query(&mut self, sql: &[u8], results: &mut TextResults) -> Result<Outcome, DriverError> {
-        Ok(self.connection.query_text(sql, results)?.into())
+        let summary = self.connection.query_text(sql, results)?;
+        let mut outcome = Outcome::from(summary);
+        outcome.statements = match is_call(sql) {
+            true => 1,
+            false => summary.results,
+        };
+        Ok(outcome)
     }
 
     fn prepare(&mut self, sql: &[u8]) -> Result<Prepared, DriverError> {
@@ -352,6 +358,14 @@ fn is_local_infile_refusal(error: &Error) -> bool {
         .is_some_and(|errno| LOCAL_INFILE_REFUSED.contains(&errno))
 }
 
+/// A procedure has as many results as it likes and is one statement.
+fn is_call(sql: &[u8]) -> bool {
+    let word = sql.trim_ascii_start().get(..5);
+    word.is_some_and(|word| {
+        word[..4].eq_ignore_ascii_case(b"CALL") && !word[4].is_ascii_alphanumeric()
+    })
+}
+
 fn closed_statement() -> DriverError {
     DriverError::Refused("the prepared statement was closed".to_owned())
 }
@@ -359,6 +373,7 @@ fn closed_statement() -> DriverError {
 impl From<Summary> for Outcome {
     fn from(summary: Summary) -> Outcome {
         Outcome {
+            statements: 0,
             result_sets: summary.result_sets,
             rows: summary.rows,
             affected: summary.affected,

@@ -100,6 +100,26 @@ fn nodes_have_as_many_links_as_the_table_says() {
     );
 }
 
+/// A load that was published (mdcallag/linkbench, issue 6): four nodes, 961,966 links. Its nodes
+/// stand at the quarters of the distribution, as these do in a graph large enough for the first.
+#[test]
+fn four_nodes_have_as_many_links_as_linkbench_gave_them() {
+    holds(
+        r#"
+        local n = 1000000
+        local order, social = graph.shuffler(graph.SEED_LINKS, n), graph.new(n, "code")
+        local all = 0
+        for quarter, wanted in ipairs({ 961964, 1, 1, 0 }) do
+          local id = order.permute((quarter - 1) * n / 4) + 1
+          local links = social.degree_of_type(id, 0) + social.degree_of_type(id, 1)
+          assert(links == wanted, links)
+          all = all + links
+        end
+        assert(all == 961966)
+        "#,
+    );
+}
+
 #[test]
 fn ranks_are_drawn_with_the_shares_of_zipf() {
     holds(

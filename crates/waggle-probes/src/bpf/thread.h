@@ -3,8 +3,12 @@
  * scheduler's probe when the thread leaves and takes a processor, read and begun anew by the
  * statement probe, both of which share the map `threads`.
  *
- * A thread's own programs run one after the other (they run in its context, or where it is
- * switched in), so nothing here is locked. */
+ * A thread's own programs run in its context, or where it is switched in, so nothing here is
+ * locked. But the statement probe may be preempted: the switch then happens in the midst of it, and
+ * leaves all as it is (`busy`).
+ *
+ * Not every switch is announced: on a busy host, one in some hundred to thousand was not, to no
+ * tracepoint's user. What the kernel keeps in the task fills the gap (arrival_found, unseen). */
 #ifndef WAGGLE_THREAD_H
 #define WAGGLE_THREAD_H
 
@@ -57,11 +61,11 @@ struct bracket {
 	unsigned long long address; /* the return address */
 };
 
-/* How many functions can be entered within one another: the binary log's, and the redo log's
- * called by it. */
+/* Which functions; one that another may call comes after it. */
 #define BRACKET_BINARY_LOG 0
-#define BRACKET_REDO 1
-#define BRACKETS 2
+#define BRACKET_TABLE 1 /* a table's lock is waited for */
+#define BRACKET_REDO 2
+#define BRACKETS 3
 
 struct thread_state {
 	unsigned long long out_ns; /* when it last left a processor */
@@ -71,10 +75,15 @@ struct thread_state {
 	unsigned int away; /* enum departure or wait_class, of the time from out_ns to in_ns */
 	unsigned int wait; /* by thd_wait_begin: class + 1; 0 for none */
 	unsigned int between; /* it left between two statements: the next has no part in it */
+	unsigned int busy; /* the statement probe is at work */
+	unsigned int forced; /* switches forced on it, the low half of the task's, at out_ns */
+	unsigned long long ran_ns; /* the task's time on processors, at out_ns; 0: not seen leaving */
+	unsigned long long clock_apart; /* from the scheduler's clock to ours, ns; 0: not known */
 	unsigned long long thd; /* of the last statement; 0: none yet */
 	unsigned long long names_of; /* the connection whose user and host were sent last; 0: none */
 	unsigned long long start_at; /* where the server keeps a statement's start time */
 	unsigned long long start_ended; /* the last ended statement's, on the server's clock, us */
+	unsigned long long start_inside; /* of the last ended one that was within a routine */
 	unsigned long long start_running; /* of the statement that `whole` belongs to, if known */
 	unsigned long long end_ns; /* when the last statement ended */
 	struct bracket brackets[BRACKETS];
@@ -90,6 +99,11 @@ struct thread_state {
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct sched_info {
 	unsigned long long run_delay;
+	unsigned long long last_arrival;
+};
+
+struct sched_entity {
+	unsigned long long sum_exec_runtime;
 };
 
 struct task_io_accounting {
@@ -131,6 +145,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
+	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_io_accounting ioac;
 	unsigned long nvcsw;
@@ -171,6 +186,24 @@ static __always_inline void tally_begin(struct tally *tally, const struct task_s
 	}
 }
 
+/* Begins both tallies at `now`: what was before is not known, and shows so. */
+static __always_inline void begin_anew(struct thread_state *thread,
+				       const struct task_struct *task, unsigned long long now,
+				       enum switching switching)
+{
+	tally_begin(&thread->whole, task, now, switching);
+	tally_begin(&thread->recent, task, now, switching);
+}
+
+/* A thread that was there before it was watched is looked at for the first time at `now`. */
+static __always_inline void first_seen(struct thread_state *thread,
+				       const struct task_struct *task, unsigned long long now,
+				       enum switching switching)
+{
+	if (!thread->recent.since_ns)
+		begin_anew(thread, task, now, switching);
+}
+
 static __always_inline void tally_blocked(struct tally *tally, unsigned int class,
 					  unsigned long long ns)
 {
@@ -184,6 +217,17 @@ static __always_inline void tally_blocked(struct tally *tally, unsigned int clas
 	tally->blocked_ns[class] = ns;
 }
 
+/* When the running thread took its processor, if that was not announced: the kernel notes it on a
+ * clock of its own, which runs at a fixed distance from ours. True if it could be told. */
+static __always_inline int arrival_found(struct thread_state *thread,
+					 const struct task_struct *task)
+{
+	if (!thread->clock_apart)
+		return 0;
+	thread->in_ns = task->sched_info.last_arrival + thread->clock_apart;
+	return thread->in_ns > thread->out_ns;
+}
+
 /* Accounts for the time that the thread was last away from a processor. The time it was ready to
  * run is known only now: the kernel adds it to run_delay after the switch is announced. */
 static __always_inline void account(struct thread_state *thread, const struct task_struct *task,
@@ -195,18 +239,14 @@ static __always_inline void account(struct thread_state *thread, const struct ta
 	if (away == AWAY_NOT)
 		return;
 	thread->away = AWAY_NOT;
-	if (away == AWAY_IDLE) {
-		tally_begin(&thread->whole, task, thread->in_ns, switching);
-		tally_begin(&thread->recent, task, thread->in_ns, switching);
-		thread->start_running = 0;
+	if (thread->in_ns <= thread->out_ns && !arrival_found(thread, task)) {
+		/* When it came back is not known. */
+		begin_anew(thread, task, bpf_ktime_get_ns(), switching);
 		return;
 	}
-	if (thread->in_ns <= thread->out_ns) {
-		/* When it came back was not seen: what was before is not known, and shows so. */
-		const unsigned long long now = bpf_ktime_get_ns();
-
-		tally_begin(&thread->whole, task, now, switching);
-		tally_begin(&thread->recent, task, now, switching);
+	if (away == AWAY_IDLE) {
+		begin_anew(thread, task, thread->in_ns, switching);
+		thread->start_running = 0;
 		return;
 	}
 	ns = thread->in_ns - thread->out_ns;

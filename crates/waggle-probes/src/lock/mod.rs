@@ -21,17 +21,14 @@ mod event;
 
 pub use event::{LockEvent, LockReport, Thread};
 
-use std::os::fd::AsFd;
+use std::mem::offset_of;
 use std::path::Path;
 
-use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramAttachType, UprobeMultiOpts, UprobeOpts,
-};
-use waggle_symbols::{FieldName, LockHook, LockLayout, Site, StatementLayout};
+use libbpf_rs::Link;
+use waggle_symbols::{FieldName, LockHook, LockLayout, StatementLayout};
 
-use crate::kernel;
+use crate::object::{Loaded, ProbeError, detach_all, set_initial};
 use crate::ring::Ring;
-use crate::statement::{ProbeError, check_bytes, refused};
 use skeleton::types;
 
 /// The kernel half, compiled by the build script.
@@ -66,7 +63,7 @@ pub struct LockCounters {
 pub struct LockProbe {
     // Dropped first: a detached program runs no more.
     links: Vec<(LockHook, Link)>,
-    object: Object,
+    object: Loaded,
     layout: LockLayout,
     ring: Ring,
 }
@@ -77,28 +74,14 @@ impl LockProbe {
     /// # Errors
     /// The kernel refuses the program (rights, lockdown, age).
     pub fn load(statement: &StatementLayout, layout: &LockLayout) -> Result<Self, ProbeError> {
-        kernel::collect_messages();
-        let mut open = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .map_err(refused)?;
         let config = config(statement, layout);
-        for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata") {
-                set_config(&mut map, &config);
+        let object = Loaded::load(OBJECT, |name, map| {
+            if name.ends_with(".rodata") {
+                set_initial(map, offset_of!(types::rodata, config), bytes_of(&config));
             }
-        }
-        if kernel::has_uprobe_multi() {
-            for mut program in open.progs_mut() {
-                program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
-            }
-        }
-        let object = open.load().map_err(refused)?;
-        let events = map(&object, "events");
-        let ring =
-            Ring::new(events.as_fd(), events.max_entries()).map_err(|source| ProbeError::Io {
-                doing: "mapping the ring buffer".into(),
-                source,
-            })?;
+            Ok(())
+        })?;
+        let ring = object.ring()?;
         Ok(Self {
             links: Vec::new(),
             object,
@@ -116,44 +99,17 @@ impl LockProbe {
         self.detach();
         let mut links = Vec::new();
         for site in &self.layout.sites {
-            links.push((site.hook, self.link_at(pid, binary, site.hook, &site.site)?));
+            let program = program(site.hook);
+            let link = self.object.attach(pid, binary, program, &site.site)?;
+            links.push((site.hook, link));
         }
         self.links = links;
         Ok(())
     }
 
-    fn link_at(
-        &self,
-        pid: i32,
-        binary: &Path,
-        hook: LockHook,
-        site: &Site,
-    ) -> Result<Link, ProbeError> {
-        check_bytes(binary, site)?;
-        let offset = usize::try_from(site.file_offset).unwrap_or(usize::MAX);
-        let mut programs = self.object.progs_mut();
-        let chosen = programs
-            .find(|p| p.name() == program(hook))
-            .expect("every program is in the object");
-        let link = if kernel::has_uprobe_multi() {
-            let options = UprobeMultiOpts {
-                offsets: vec![offset],
-                ..Default::default()
-            };
-            chosen.attach_uprobe_multi_with_opts(pid, binary, "", options)
-        } else {
-            chosen.attach_uprobe_with_opts(pid, binary, offset, UprobeOpts::default())
-        };
-        link.map_err(|source| ProbeError::Attach {
-            path: binary.to_path_buf(),
-            site: format!("{}+{:#x}", site.function, site.function_offset),
-            source,
-        })
-    }
-
     /// Removes all from the process; harmless if nothing is attached.
     pub fn detach(&mut self) {
-        self.links.clear();
+        detach_all(self.links.drain(..).map(|(_, link)| link));
     }
 
     /// Removes only the two sites that are passed once for each blocker of a metadata lock: with
@@ -192,40 +148,19 @@ impl LockProbe {
     /// # Errors
     /// The map cannot be read.
     pub fn counters(&self) -> Result<LockCounters, ProbeError> {
-        let values = map(&self.object, "counters")
-            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(refused)?
-            .unwrap_or_default();
-        let mut sum = LockCounters::default();
-        for value in values {
-            let word = |at: usize| {
-                value
-                    .get(at..at + 8)
-                    .map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or([0; 8])))
-            };
-            sum.hits += word(std::mem::offset_of!(types::lock_counters, hits));
-            sum.ring_full += word(std::mem::offset_of!(types::lock_counters, ring_full));
-        }
-        Ok(sum)
+        use types::lock_counters as in_kernel;
+        let [hits, ring_full] = self.object.sums([
+            offset_of!(in_kernel, hits),
+            offset_of!(in_kernel, ring_full),
+        ])?;
+        Ok(LockCounters { hits, ring_full })
     }
 }
 
-fn map<'a>(object: &'a Object, name: &str) -> libbpf_rs::Map<'a> {
-    object
-        .maps()
-        .find(|m| m.name() == name)
-        .expect("the map is in the object")
-}
-
-fn set_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &types::lock_config) {
-    let at = std::mem::offset_of!(types::rodata, config);
+fn bytes_of(config: &types::lock_config) -> &[u8] {
     let size = size_of::<types::lock_config>();
-    // SAFETY: the type is plain integers without padding, and lives for the whole copy.
-    let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size) };
-    let value = map
-        .initial_value_mut()
-        .expect("the object has read-only data");
-    value[at..at + size].copy_from_slice(bytes);
+    // SAFETY: the type is plain integers without padding, and is borrowed as long as the bytes.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size) }
 }
 
 fn config(statement: &StatementLayout, layout: &LockLayout) -> types::lock_config {

@@ -6,6 +6,7 @@
 #include <linux/bpf.h>
 #include <asm/ptrace.h>
 #include <bpf/bpf_helpers.h>
+#include "../bpf/count.h"
 #include "event.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -77,7 +78,7 @@ static __always_inline struct lock_counters *hit(void)
 	struct lock_counters *count = bpf_map_lookup_elem(&counters, &zero);
 
 	if (count)
-		count->hits++;
+		COUNT(count->hits);
 	return count;
 }
 
@@ -90,7 +91,7 @@ static __always_inline int emit_at(__u64 now, __u32 kind, __u64 one, __u64 two, 
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		if (count)
-			count->ring_full++;
+			COUNT(count->ring_full);
 		return 0;
 	}
 	event->time_ns = now;
@@ -165,7 +166,7 @@ int row_deadlock(struct pt_regs *ctx)
 	deadlock = bpf_ringbuf_reserve(&events, sizeof(*deadlock), 0);
 	if (!deadlock) {
 		if (count)
-			count->ring_full++;
+			COUNT(count->ring_full);
 		return 0;
 	}
 	/* A vector: where its pointers begin, and where they end. */
@@ -260,7 +261,7 @@ int metadata_from(struct pt_regs *ctx)
 	metadata = bpf_ringbuf_reserve(&events, sizeof(*metadata), 0);
 	if (!metadata) {
 		if (count)
-			count->ring_full++;
+			COUNT(count->ring_full);
 		return 0;
 	}
 	metadata->event.time_ns = now;

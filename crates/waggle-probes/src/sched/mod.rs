@@ -17,6 +17,9 @@ mod skeleton {
 }
 
 mod calls;
+mod live;
+
+pub use live::{Doing, LiveThread};
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +28,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
 
 use crate::kernel;
-use crate::wait::WaitClass;
+use crate::object::detach_all;
+use live::word;
 use skeleton::types;
 
 /// The kernel half, compiled by the build script.
@@ -83,36 +87,6 @@ pub struct Counters {
     pub map_full: u64,
 }
 
-/// What a thread does at the moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// On a processor.
-    OnCpu,
-    /// Preempted: ready to run, but not running.
-    Runnable,
-    /// Blocked. One that was woken and waits for a processor still counts as blocked here.
-    Blocked(WaitClass),
-    /// Waits for the client's next statement.
-    Idle,
-}
-
-/// A server's thread at the moment of looking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LiveThread {
-    /// Thread id.
-    pub tid: u32,
-    /// Process id of the server.
-    pub pid: u32,
-    /// What it does.
-    pub doing: Doing,
-    /// Since when, ns of the monotonic clock; 0 if it has not been seen to switch yet.
-    pub since_ns: u64,
-    /// The session object of its last finished statement; 0 if it has finished none.
-    pub thd: u64,
-    /// When that statement ended, ns of the monotonic clock; 0 if none has.
-    pub last_end_ns: u64,
-}
-
 /// The loaded probe of the scheduler, for all servers.
 #[derive(Debug)]
 pub struct SchedProbe {
@@ -162,23 +136,24 @@ impl SchedProbe {
     /// Attaches to the scheduler. Costs next to nothing until a server is watched.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel refuses; nothing is attached then.
     pub fn attach(&mut self) -> Result<(), SchedError> {
         self.links.clear();
+        let mut links = Vec::new();
         for name in PROGRAMS {
             let program = self.object.progs_mut().find(|p| p.name() == name);
             let program = program.expect("the program is in the object");
             let point = name.to_owned();
             let link = program.attach_raw_tracepoint(point);
-            self.links
-                .push(link.map_err(refused("attaching to the scheduler"))?);
+            links.push(link.map_err(refused("attaching to the scheduler"))?);
         }
+        self.links = links;
         Ok(())
     }
 
     /// Leaves the scheduler alone. Statements end without a breakdown until it is attached again.
     pub fn detach(&mut self) {
-        self.links.clear();
+        detach_all(self.links.drain(..));
     }
 
     /// Watches a server's threads, those to come included. Returns how many there are.
@@ -269,7 +244,7 @@ impl SchedProbe {
             return;
         };
         for (key, value) in batch {
-            if let Some(thread) = live_thread(&key, &value) {
+            if let Some(thread) = LiveThread::parse(&key, &value) {
                 each(thread);
             }
         }
@@ -326,40 +301,6 @@ fn threads_of(pid: u32) -> std::io::Result<Vec<u32>> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect())
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes
-        .get(at..at + 8)
-        .map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or([0; 8])))
-}
-
-fn live_thread(key: &[u8], value: &[u8]) -> Option<LiveThread> {
-    let half = |bytes: &[u8], at: usize| {
-        let bytes = bytes.get(at..at + 4)?;
-        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-    };
-    let out_ns = word(value, std::mem::offset_of!(types::thread_state, out_ns));
-    let in_ns = word(value, std::mem::offset_of!(types::thread_state, in_ns));
-    let away = half(value, std::mem::offset_of!(types::thread_state, away))?;
-    let is_away = out_ns > in_ns;
-    let doing = match away {
-        _ if !is_away => Doing::OnCpu,
-        class if class < types::wait_class::WAIT_CLASSES.0 => {
-            Doing::Blocked(WaitClass::ALL[class as usize])
-        }
-        other if other == types::departure::AWAY_RUNNABLE.0 => Doing::Runnable,
-        other if other == types::departure::AWAY_CLIENT.0 => Doing::Blocked(WaitClass::NetworkRead),
-        _ => Doing::Idle,
-    };
-    Some(LiveThread {
-        tid: half(key, 0)?,
-        pid: half(value, std::mem::offset_of!(types::thread_state, tgid))?,
-        doing,
-        since_ns: out_ns.max(in_ns),
-        thd: word(value, std::mem::offset_of!(types::thread_state, thd)),
-        last_end_ns: word(value, std::mem::offset_of!(types::thread_state, end_ns)),
-    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 #include <asm/ptrace.h>
 #include <bpf/bpf_helpers.h>
 #define WAGGLE_KERNEL_TYPES
+#include "../bpf/count.h"
 #include "event.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -146,6 +147,8 @@ static __always_inline __u32 within(struct thread_state *thread, __u64 stack, __
 			bracket->stack = 0;
 			continue;
 		}
+		if (i == BRACKET_TABLE)
+			return WAIT_TABLE_LOCK;
 		return i == BRACKET_REDO ? WAIT_REDO : WAIT_BINARY_LOG;
 	}
 	return otherwise;
@@ -210,11 +213,95 @@ static __always_inline __u32 away_because(struct thread_state *thread, struct ta
 	return class;
 }
 
+/* Why a thread left that is about to run again, if nobody told that it did: as much as is known
+ * when another thread's memory and registers are in its place. */
+static __always_inline __u32 unseen_because(const struct thread_state *thread,
+					    const struct task_struct *task)
+{
+	if ((__u32)task->nivcsw != thread->forced)
+		return AWAY_RUNNABLE;
+	/* A statement ended meanwhile: it waited for the next. */
+	if (thread->end_ns >= thread->in_ns)
+		return AWAY_IDLE;
+	if (thread->wait)
+		return thread->wait - 1;
+	return WAIT_OTHER;
+}
+
+/* The thread takes a processor, but was not seen to leave the one before. What it ran meanwhile
+ * tells when it did. */
+static __always_inline void unseen(struct thread_state *thread, struct task_struct *task)
+{
+	const __u64 ran_ns = task->se.sum_exec_runtime - thread->ran_ns;
+
+	if (!thread->ran_ns)
+		return;
+	account(thread, task, NO_SWITCH);
+	thread->out_ns = thread->in_ns + ran_ns;
+	/* The kernel adds this wait's delay later. */
+	thread->run_delay = task->sched_info.run_delay;
+	thread->away = unseen_because(thread, task);
+	thread->between = 0;
+	thread->ran_ns = task->se.sum_exec_runtime;
+	thread->forced = task->nivcsw;
+}
+
 static __always_inline long state_of(const struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->__state))
 		return task->__state;
 	return ((const struct task_struct___old *)task)->state;
+}
+
+/* Least and largest share of the time since that the two clocks may have come apart by: one is
+ * steered, by at most 500 us a second. */
+#define APART_LEAST_NS 1000000
+#define APART_SHARE 1024
+
+/* Learns how far the scheduler's clock is from ours; false if the thread was not seen to take the
+ * processor that it leaves: what it was seen to take last was another. */
+static __always_inline int learn_clock(struct thread_state *thread,
+				       const struct task_struct *task, __u64 now)
+{
+	const __u64 apart = thread->in_ns - task->sched_info.last_arrival;
+	const __u64 limit = APART_LEAST_NS + (now - thread->out_ns) / APART_SHARE;
+
+	if (thread->in_ns <= thread->out_ns)
+		return 1;
+	if (thread->clock_apart && (__s64)(apart - thread->clock_apart) < -(__s64)limit) {
+		/* Should it be the clock that was set, the next time is the first. */
+		thread->clock_apart = 0;
+		return 0;
+	}
+	thread->clock_apart = apart;
+	return 1;
+}
+
+/* The current thread leaves its processor. */
+static __always_inline void leaves(struct thread_state *thread, struct task_struct *task,
+				   int preempted, __u64 now)
+{
+	const int forced = preempted || !state_of(task);
+	const enum switching switching = forced ? FORCED_SWITCH : VOLUNTARY_SWITCH;
+	struct sched_counters *count;
+	__u32 zero = 0;
+
+	if (*(volatile __u32 *)&thread->busy)
+		return;
+	first_seen(thread, task, now, switching);
+	account(thread, task, switching);
+	if (!learn_clock(thread, task, now))
+		begin_anew(thread, task, now, switching);
+	thread->out_ns = now;
+	thread->run_delay = task->sched_info.run_delay;
+	thread->ran_ns = task->se.sum_exec_runtime;
+	thread->forced = task->nivcsw;
+	thread->away = forced ? AWAY_RUNNABLE : away_because(thread, task, now);
+	thread->between = thread->away <= AWAY_RUNNABLE && thread->start_at &&
+			  !running_since(thread);
+	count = bpf_map_lookup_elem(&counters, &zero);
+	if (count)
+		count->switches++;
 }
 
 SEC("raw_tp/sched_switch")
@@ -229,27 +316,18 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 	if (may_be_server(prev->tgid)) {
 		thread = thread_of(prev->pid);
 		if (thread) {
-			struct sched_counters *count;
-			__u32 zero = 0;
-
-			const int forced = preempted || !state_of(prev);
-
 			now = bpf_ktime_get_ns();
-			account(thread, prev, forced ? FORCED_SWITCH : VOLUNTARY_SWITCH);
-			thread->out_ns = now;
-			thread->run_delay = prev->sched_info.run_delay;
-			thread->away = forced ? AWAY_RUNNABLE : away_because(thread, prev, now);
-			thread->between = thread->away <= AWAY_RUNNABLE && thread->start_at &&
-					  !running_since(thread);
-			count = bpf_map_lookup_elem(&counters, &zero);
-			if (count)
-				count->switches++;
+			leaves(thread, prev, preempted, now);
 		}
 	}
 	if (may_be_server(next->tgid)) {
 		thread = thread_of(next->pid);
-		if (thread)
+		if (thread && !*(volatile __u32 *)&thread->busy) {
+			if (thread->in_ns > thread->out_ns)
+				unseen(thread, next);
 			thread->in_ns = now ? now : bpf_ktime_get_ns();
+			first_seen(thread, next, thread->in_ns, NO_SWITCH);
+		}
 	}
 	return 0;
 }
@@ -272,7 +350,7 @@ int sched_process_fork(struct bpf_raw_tracepoint_args *ctx)
 	}
 	count = bpf_map_lookup_elem(&counters, &zero);
 	if (count)
-		count->map_full++;
+		COUNT(count->map_full);
 	return 0;
 }
 

@@ -40,9 +40,10 @@ struct statement_number {
 
 /* Set before loading, never changed: the verifier drops what a build does not have. */
 struct statement_config {
-	/* Register with THD, in the processor's numbering; with thd_wait_begin's type. */
+	/* Register with THD, in the processor's numbering; with the stage of a wait for a metadata
+	 * lock. */
 	unsigned int thd_register;
-	unsigned int type_register;
+	unsigned int stage_register;
 	/* Offsets in THD, or STATEMENT_UNKNOWN. */
 	int query;
 	int database;
@@ -55,7 +56,9 @@ struct statement_config {
 	int length_follows;
 	/* Most text to copy, bytes. */
 	unsigned int text_max;
-	unsigned int spare;
+	/* In THD too, and the bytes to read there (4 or 8). */
+	int routine;
+	unsigned int routine_width;
 	struct statement_span spans[STATEMENT_SPANS];
 	struct statement_span area_spans[STATEMENT_AREA_SPANS];
 	struct statement_number numbers[STATEMENT_NUMBERS];
@@ -116,6 +119,8 @@ enum event_flag {
 	EVENT_CONTINUES = 2,
 	/* User and host are there. */
 	EVENT_NAMES = 4,
+	/* It has the start time of the statement around it, and began at since_ns. */
+	EVENT_PART = 8,
 };
 
 /* Bits of statement_event.unread. */

@@ -27,6 +27,21 @@ pub struct Times {
     pub remainder_ns: u64,
 }
 
+impl Times {
+    /// A thread may have waited between the moment it was counted from and the statement's start:
+    /// no more than `known_ns` is the statement's, each class in its proportion.
+    fn bound_blocked(&mut self, known_ns: u64) {
+        let sum: u128 = self.blocked_ns.iter().map(|ns| u128::from(*ns)).sum();
+        if sum <= u128::from(known_ns) {
+            return;
+        }
+        for ns in &mut self.blocked_ns {
+            let share = u128::from(*ns) * u128::from(known_ns) / sum;
+            *ns = u64::try_from(share).unwrap_or(known_ns);
+        }
+    }
+}
+
 /// Sums of a session so far, to be told apart by statement.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
@@ -210,6 +225,14 @@ impl<'a> StatementEvent<'a> {
         (self.header.start_us != 0).then_some(self.header.start_us)
     }
 
+    /// When it began, ns of the monotonic clock, if its start time is that of the statement around
+    /// it: those within a routine have no other. What it did in routines itself is left
+    /// out then.
+    pub fn part_since_ns(&self) -> Option<u64> {
+        self.has(types::event_flag::EVENT_PART)
+            .then_some(self.header.since_ns)
+    }
+
     /// Address of the session object in the server.
     pub fn thd(&self) -> u64 {
         self.header.thd
@@ -313,13 +336,18 @@ impl<'a> StatementEvent<'a> {
         (self.header.unread & (1 << bit) == 0).then_some(value)
     }
 
+    /// True if the thread was known when it ended.
+    pub fn has_times(&self) -> bool {
+        self.has(types::event_flag::EVENT_TIMES)
+    }
+
     /// Where its `wall_ns` (from the server's start time to [`time_ns`](Self::time_ns)) went;
     /// `None` if the probe has no breakdown, or did not know the thread.
     ///
     /// The server keeps its start time in whole microseconds, so a statement that never left the
     /// processor may seem up to 1 us longer than it was.
     pub fn times(&self, wall_ns: u64) -> Option<Times> {
-        if !self.has(types::event_flag::EVENT_TIMES) {
+        if !self.has_times() {
             return None;
         }
         let mut times = Times {
@@ -336,6 +364,7 @@ impl<'a> StatementEvent<'a> {
         let seen_ns = self.header.time_ns.saturating_sub(self.header.since_ns);
         times.remainder_ns = wall_ns.saturating_sub(seen_ns);
         let known_ns = wall_ns - times.remainder_ns;
+        times.bound_blocked(known_ns);
         let blocked_ns: u64 = times.blocked_ns.iter().sum();
         // A thread's first statement may have been preceded by time runnable that the kernel half
         // could not tell from the statement's own.
@@ -347,20 +376,19 @@ impl<'a> StatementEvent<'a> {
 
     /// Context switches that the thread asked for, and those that were forced on it.
     pub fn switches(&self) -> Option<(u32, u32)> {
-        self.has(types::event_flag::EVENT_TIMES)
+        self.has_times()
             .then_some((self.header.voluntary, self.header.forced))
     }
 
     /// Bytes read from storage, and written to it, on behalf of the thread.
     pub fn storage_bytes(&self) -> Option<(u64, u64)> {
-        self.has(types::event_flag::EVENT_TIMES)
+        self.has_times()
             .then_some((self.header.read_bytes, self.header.written_bytes))
     }
 
     /// Page faults that had to read.
     pub fn major_faults(&self) -> Option<u32> {
-        self.has(types::event_flag::EVENT_TIMES)
-            .then_some(self.header.faults)
+        self.has_times().then_some(self.header.faults)
     }
 
     /// The statement's text as far as it was copied.
@@ -405,4 +433,21 @@ impl<'a> StatementEvent<'a> {
 fn grown(before: u32, now: u32) -> Option<u32> {
     let grown = now.wrapping_sub(before);
     (grown < 1 << 31).then_some(grown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_no_longer_than_what_is_known() {
+        let mut times = Times::default();
+        times.blocked_ns[0] = u64::MAX;
+        times.blocked_ns[1] = u64::MAX / 3;
+        times.bound_blocked(1000);
+        assert_eq!(times.blocked_ns[..2], [750, 250]);
+        let before = times;
+        times.bound_blocked(1000);
+        assert_eq!(times, before);
+    }
 }

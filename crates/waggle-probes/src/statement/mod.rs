@@ -26,18 +26,17 @@ pub use cost::trap_ns;
 pub use event::{Events, StatementEvent, Times};
 pub use fit::Fit;
 
-use std::io;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+pub use crate::object::ProbeError;
 
-use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramAttachType, UprobeMultiOpts, UprobeOpts,
-};
+use std::mem::offset_of;
+use std::path::Path;
+
+use libbpf_rs::Link;
 use waggle_symbols::hook::{Hook, HookSite};
 use waggle_symbols::{Site, StatementLayout};
 
-use crate::kernel;
-use crate::ring::{Ring, ring_bytes};
+use crate::object::{Loaded, detach_all, refused, set_initial};
+use crate::ring::ring_bytes;
 use crate::sched::SchedProbe;
 use plan::Plan;
 use skeleton::types;
@@ -48,59 +47,6 @@ const OBJECT_TIMES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/statement_
 
 /// Most bytes of text one event carries.
 pub const TEXT_BYTES_MAX: u32 = 8192;
-
-/// Why a probe could not be loaded or attached.
-#[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
-    /// The kernel refused the program or a map.
-    #[error("the kernel refused the statement probe: {source}{messages}")]
-    Load {
-        /// What the kernel said.
-        source: libbpf_rs::Error,
-        /// libbpf's messages, the verifier's log among them.
-        messages: String,
-    },
-    /// The kernel refused the attachment.
-    #[error("cannot attach at {site} of {path}: {source}")]
-    Attach {
-        /// The binary.
-        path: PathBuf,
-        /// Function and offset.
-        site: String,
-        /// What the kernel said.
-        source: libbpf_rs::Error,
-    },
-    /// The file does not hold what was decoded.
-    #[error(
-        "{path} changed since it was read: at {offset:#x} it holds {found:02x?}, \
-         not {expected:02x?}; try again"
-    )]
-    BytesDiffer {
-        /// The binary.
-        path: PathBuf,
-        /// Offset in the file.
-        offset: u64,
-        /// Bytes now.
-        found: Vec<u8>,
-        /// Bytes decoded.
-        expected: Vec<u8>,
-    },
-    /// The ring buffer could not be mapped, or the binary not read.
-    #[error("{doing}: {source}")]
-    Io {
-        /// What was being done.
-        doing: String,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-pub(crate) fn refused(source: libbpf_rs::Error) -> ProbeError {
-    ProbeError::Load {
-        source,
-        messages: kernel::last_messages(),
-    }
-}
 
 /// Which program an attachment runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,11 +113,9 @@ fn program_for(hook: Hook) -> Option<&'static str> {
         Hook::WaitBegin => Some("wait_begin"),
         Hook::WaitEnd => Some("wait_end"),
         Hook::RedoWrite => Some("redo_entered"),
-        Hook::BinlogCommit
-        | Hook::BinlogFlush
-        | Hook::BinlogSync
-        | Hook::BinlogQueue
-        | Hook::BinlogLead => Some("binary_log_entered"),
+        Hook::BinlogCommit | Hook::BinlogWrite => Some("binary_log_entered"),
+        Hook::MetadataWait => Some("metadata_wait"),
+        Hook::TableWait => Some("table_wait"),
         _ => None,
     }
 }
@@ -181,9 +125,11 @@ fn program_for(hook: Hook) -> Option<&'static str> {
 pub struct StatementProbe {
     // Dropped first: a detached program runs no more.
     link: Option<Link>,
-    wait_links: Vec<Link>,
-    object: Object,
+    other_links: Vec<Link>,
+    object: Loaded,
     site: Site,
+    /// Where some statements end that do not pass `site`.
+    other_sites: Vec<Site>,
     hooks: Vec<HookSite>,
     refused_hooks: Vec<(Hook, String)>,
     plan: Plan,
@@ -222,17 +168,12 @@ impl StatementProbe {
         options: &Options,
         breakdown: Option<&Breakdown<'_>>,
     ) -> Result<Self, ProbeError> {
-        kernel::collect_messages();
-        let mut open = ObjectBuilder::default()
-            .open_memory(object)
-            .map_err(refused)?;
         let hooks = breakdown.map_or(&[][..], |b| b.hooks);
         let plan = Plan::of(layout);
         let config = plan.config(layout, site, hooks, options);
-        for mut map in open.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
+        let object = Loaded::load(object, |name, map| {
             if name.ends_with(".rodata") {
-                set_config(&mut map, &config);
+                set_initial(map, offset_of!(types::rodata, config), bytes_of(&config));
             } else if name == "events" {
                 map.set_max_entries(ring_bytes(options.ring_bytes))
                     .map_err(refused)?;
@@ -242,36 +183,41 @@ impl StatementProbe {
                 let shared = breakdown.sched.with_threads(|fd| map.reuse_fd(fd));
                 shared.map_err(refused)?;
             }
-        }
-        if kernel::has_uprobe_multi() {
-            for mut program in open.progs_mut() {
-                program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
-            }
-        }
-        let object = open.load().map_err(refused)?;
+            Ok(())
+        })?;
         Ok(Self {
             link: None,
-            wait_links: Vec::new(),
+            other_links: Vec::new(),
             object,
             site: site.clone(),
+            other_sites: Vec::new(),
             hooks: hooks.to_vec(),
             refused_hooks: Vec::new(),
             plan,
         })
     }
 
+    /// Statements end at `site` too, which is passed by those alone that do not pass the one the
+    /// probe was loaded for, with the session object in the same register.
+    pub fn ends_too_at(&mut self, site: &Site) {
+        self.other_sites.push(site.clone());
+    }
+
     /// Attaches `program` in process `pid`, whose executable is `binary`; a former attachment is
     /// removed first. The bytes at the site are compared with those that were decoded.
     ///
     /// # Errors
-    /// The bytes differ, or the kernel refuses.
+    /// The bytes differ, or the kernel refuses; nothing is attached then.
     pub fn attach(&mut self, pid: i32, binary: &Path, program: Program) -> Result<(), ProbeError> {
         self.detach();
         let link = self.link_at(pid, binary, program.name(), &self.site)?;
-        self.link = Some(link);
         if program == Program::Capture {
+            let others = self.other_sites.iter();
+            let others = others.map(|site| self.link_at(pid, binary, program.name(), site));
+            self.other_links = others.collect::<Result<_, _>>()?;
             self.attach_hooks(pid, binary);
         }
+        self.link = Some(link);
         Ok(())
     }
 
@@ -279,15 +225,28 @@ impl StatementProbe {
     /// by [`refused_hooks`](Self::refused_hooks).
     fn attach_hooks(&mut self, pid: i32, binary: &Path) {
         self.refused_hooks.clear();
-        for hook in std::mem::take(&mut self.hooks) {
-            if let Some(program) = program_for(hook.hook) {
-                match self.link_at(pid, binary, program, &hook.site) {
-                    Ok(link) => self.wait_links.push(link),
-                    Err(error) => self.refused_hooks.push((hook.hook, error.to_string())),
-                }
+        let (ends, others): (Vec<_>, Vec<_>) =
+            self.hooks.iter().partition(|h| h.hook == Hook::WaitEnd);
+        let mut refused = Vec::new();
+        let mut links = Vec::new();
+        for hook in ends.into_iter().chain(others) {
+            let Some(program) = program_for(hook.hook) else {
+                continue;
+            };
+            // Without its end a wait would never be over.
+            let endless = refused.iter().find(|(hook, _)| *hook == Hook::WaitEnd);
+            if let (Hook::WaitBegin, Some((_, why))) = (hook.hook, endless) {
+                let why = format!("its end cannot be attached to: {why}");
+                refused.push((hook.hook, why));
+                continue;
             }
-            self.hooks.push(hook);
+            match self.link_at(pid, binary, program, &hook.site) {
+                Ok(link) => links.push(link),
+                Err(error) => refused.push((hook.hook, error.to_string())),
+            }
         }
+        self.other_links.extend(links);
+        self.refused_hooks = refused;
     }
 
     /// Functions that tell why a thread waits, but could not be attached to, with the reason.
@@ -302,33 +261,17 @@ impl StatementProbe {
         program: &str,
         site: &Site,
     ) -> Result<Link, ProbeError> {
-        check_bytes(binary, site)?;
-        let offset = usize::try_from(site.file_offset).unwrap_or(usize::MAX);
-        let chosen = self
-            .object
-            .progs_mut()
-            .find(|p| p.name() == program)
-            .expect("the program is in the object");
-        let link = if kernel::has_uprobe_multi() {
-            let options = UprobeMultiOpts {
-                offsets: vec![offset],
-                ..Default::default()
-            };
-            chosen.attach_uprobe_multi_with_opts(pid, binary, "", options)
-        } else {
-            chosen.attach_uprobe_with_opts(pid, binary, offset, UprobeOpts::default())
-        };
-        link.map_err(|source| ProbeError::Attach {
-            path: binary.to_path_buf(),
-            site: format!("{}+{:#x}", site.function, site.function_offset),
-            source,
-        })
+        self.object.attach(pid, binary, program, site)
     }
 
     /// Removes the probe from the process; harmless if it is not attached.
     pub fn detach(&mut self) {
-        self.link = None;
-        self.wait_links.clear();
+        detach_all(
+            self.link
+                .take()
+                .into_iter()
+                .chain(self.other_links.drain(..)),
+        );
     }
 
     /// True while attached.
@@ -346,13 +289,7 @@ impl StatementProbe {
     /// # Errors
     /// The ring buffer cannot be mapped.
     pub fn events(&self) -> Result<Events, ProbeError> {
-        let map = self.map("events");
-        let size = map.max_entries();
-        let ring = Ring::new(map.as_fd(), size).map_err(|source| ProbeError::Io {
-            doing: "mapping the ring buffer".into(),
-            source,
-        })?;
-        Ok(Events::new(ring, self.plan.places))
+        Ok(Events::new(self.object.ring()?, self.plan.places))
     }
 
     /// What the kernel half counted so far.
@@ -360,27 +297,19 @@ impl StatementProbe {
     /// # Errors
     /// The map cannot be read.
     pub fn counters(&self) -> Result<Counters, ProbeError> {
-        let values = self
-            .map("counters")
-            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(refused)?
-            .unwrap_or_default();
-        let mut sum = Counters::default();
-        for value in values {
-            let word = |at: usize| {
-                value
-                    .get(at..at + 8)
-                    .map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or([0; 8])))
-            };
-            sum.hits += word(std::mem::offset_of!(types::statement_counters, hits));
-            sum.ring_full += word(std::mem::offset_of!(types::statement_counters, ring_full));
-            sum.threads_unknown += word(std::mem::offset_of!(
-                types::statement_counters,
-                threads_unknown
-            ));
-            sum.left_out += word(std::mem::offset_of!(types::statement_counters, left_out));
-        }
-        Ok(sum)
+        use types::statement_counters as in_kernel;
+        let [hits, ring_full, threads_unknown, left_out] = self.object.sums([
+            offset_of!(in_kernel, hits),
+            offset_of!(in_kernel, ring_full),
+            offset_of!(in_kernel, threads_unknown),
+            offset_of!(in_kernel, left_out),
+        ])?;
+        Ok(Counters {
+            hits,
+            ring_full,
+            threads_unknown,
+            left_out,
+        })
     }
 
     /// Leaves statements' texts out, or all but their count, from now on; or nothing any more. The
@@ -392,61 +321,24 @@ impl StatementProbe {
         let bit = |on: bool, bit: types::statement_left_out| if on { bit.0 } else { 0 };
         let bits = bit(text, types::statement_left_out::LEAVE_TEXT)
             | bit(all, types::statement_left_out::LEAVE_ALL);
-        let map = self
-            .object
-            .maps()
-            .find(|m| m.name().to_string_lossy().ends_with(".data.left_out"))
-            .expect("the map is in the object");
-        map.update(&0u32.to_ne_bytes(), &bits.to_ne_bytes(), MapFlags::ANY)
-            .map_err(refused)
+        self.object.write(".data.left_out", &bits.to_ne_bytes())
     }
 
     /// Runs and total run time (ns) of the capturing program, as the kernel counted them while
-    /// [`kernel::RunTimeStats`] was held.
+    /// [`RunTimeStats`](crate::kernel::RunTimeStats) was held.
     pub fn run_time(&self) -> Option<(u64, u64)> {
-        let program = self
-            .object
-            .progs_mut()
-            .find(|p| p.name() == Program::Capture.name())?;
-        kernel::run_time(program.as_fd())
+        self.object.run_time(Program::Capture.name())
     }
 
-    fn map(&self, name: &str) -> libbpf_rs::Map<'_> {
-        self.object
-            .maps()
-            .find(|m| m.name() == name)
-            .expect("the map is in the object")
+    /// Name and runs of every program that ran, as the kernel counted them while
+    /// [`RunTimeStats`](crate::kernel::RunTimeStats) was held: what a statement passes on its way.
+    pub fn runs(&self) -> Vec<(String, u64)> {
+        self.object.runs()
     }
 }
 
-/// Compares the file's bytes at the site with those that were decoded.
-pub(crate) fn check_bytes(binary: &Path, site: &Site) -> Result<(), ProbeError> {
-    use std::os::unix::fs::FileExt;
-    let mut found = vec![0; site.bytes.len()];
-    std::fs::File::open(binary)
-        .and_then(|file| file.read_exact_at(&mut found, site.file_offset))
-        .map_err(|source| ProbeError::Io {
-            doing: format!("reading {}", binary.display()),
-            source,
-        })?;
-    if found == site.bytes {
-        return Ok(());
-    }
-    Err(ProbeError::BytesDiffer {
-        path: binary.to_path_buf(),
-        offset: site.file_offset,
-        found,
-        expected: site.bytes.clone(),
-    })
-}
-
-fn set_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &types::statement_config) {
-    let at = std::mem::offset_of!(types::rodata, config);
+fn bytes_of(config: &types::statement_config) -> &[u8] {
     let size = size_of::<types::statement_config>();
-    // SAFETY: the type is plain integers without padding, and lives for the whole copy.
-    let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size) };
-    let value = map
-        .initial_value_mut()
-        .expect("the object has read-only data");
-    value[at..at + size].copy_from_slice(bytes);
+    // SAFETY: the type is plain integers without padding, and is borrowed as long as the bytes.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size) }
 }

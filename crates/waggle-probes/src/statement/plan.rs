@@ -145,6 +145,12 @@ impl Plan {
         }
     }
 
+    /// Where it shows that a statement is within a routine, if it is among the numbers.
+    fn routine<'a>(&self, layout: &'a StatementLayout) -> Option<&'a Location> {
+        self.places.bit(FieldName::Routine)?;
+        layout.location(FieldName::Routine)
+    }
+
     /// The kernel half's settings.
     pub(super) fn config(
         &self,
@@ -158,12 +164,12 @@ impl Plan {
         let user = place(FieldName::User);
         let context = user.and_then(|at| at.derefs.first());
         let host = place(FieldName::ClientHost).filter(|at| at.derefs.first() == context);
-        let wait = hooks.iter().find(|hook| hook.hook == Hook::WaitBegin);
+        let wait = hooks.iter().find(|hook| hook.hook == Hook::MetadataWait);
         let mut config = types::statement_config {
             thd_register: u32::from(site.register.0),
-            type_register: wait
-                .and_then(|hook| hook.arguments.get(1))
-                .map_or(6, |register| u32::from(register.0)),
+            stage_register: wait
+                .and_then(|hook| hook.arguments.get(2))
+                .map_or(8, |register| u32::from(register.0)),
             query: offset(place(FieldName::Query)),
             database: offset(place(FieldName::Database)),
             start_time: offset(place(FieldName::StartTime)),
@@ -172,6 +178,8 @@ impl Plan {
             user: offset(user),
             host: offset(host),
             length_follows: user.is_some_and(|at| at.length_follows).into(),
+            routine: offset(self.routine(layout)),
+            routine_width: self.routine(layout).map_or(0, |at| at.width.into()),
             text_max: options.text_bytes_max.clamp(64, TEXT_BYTES_MAX),
             ..Default::default()
         };

@@ -2,7 +2,7 @@
 /* One entry probe at the server's end-of-statement function, which every statement passes once,
  * logs on or off: the session object (THD) still holds the text, the counters and the start time.
  * Everything is read straight into the ring buffer's record: a per-CPU buffer would have to be
- * guarded, since a thread may be preempted here. */
+ * guarded, since a thread may be preempted here (count.h). */
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <asm/ptrace.h>
@@ -11,6 +11,7 @@
 /* Compiled a second time with the breakdown of time, which needs the kernel's types. */
 #define WAGGLE_KERNEL_TYPES
 #endif
+#include "../bpf/count.h"
 #include "event.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -143,7 +144,7 @@ static __always_inline void find_names(struct statement_event *event, __u64 thd,
 	if (read_at(&context, sizeof(context), thd, config.context) || !context)
 		goto unread;
 	if (config.user != STATEMENT_UNKNOWN && config.host != STATEMENT_UNKNOWN && apart > 0 &&
-	    apart + 16 <= CONTEXT_SPAN && apart % 8 == 0) {
+	    apart + 16 < CONTEXT_SPAN && apart % 8 == 0) {
 		__u64 words[CONTEXT_SPAN / 8];
 
 		if (read_at(words, (apart + 16) & (CONTEXT_SPAN - 1), context, config.user))
@@ -166,13 +167,15 @@ unread:
 	UNREAD(event, TEXT_HOST);
 }
 
-/* Reads one span and puts its numbers into the event. */
+/* Reads one span and puts its numbers into the event. The settings are constants to the verifier,
+ * which drops what is not in the span, but each mention of one is a load: so they are mentioned
+ * once, and only where they are needed. */
 static __always_inline void read_span(struct statement_event *event, __u64 base,
 				      const volatile struct statement_span *span, __u32 bit)
 {
 	__u64 aligned[STATEMENT_SPAN_MAX / 8];
 	__u32 *words = (__u32 *)aligned;
-	const __u32 bytes = span->bytes;
+	const __u32 bytes = span->bytes, first = span->first, end = span->end;
 
 	if (!bytes || bytes > sizeof(aligned))
 		return;
@@ -182,10 +185,12 @@ static __always_inline void read_span(struct statement_event *event, __u64 base,
 	}
 #pragma unroll
 	for (int i = 0; i < STATEMENT_NUMBERS; i++) {
-		const __u32 at = config.numbers[i].at / 4, to = config.numbers[i].to;
+		__u32 at, to;
 
-		if (i < span->first || i >= span->end)
+		if (i < first || i >= end)
 			continue;
+		at = config.numbers[i].at / 4;
+		to = config.numbers[i].to;
 		if (at + 1 >= STATEMENT_SPAN_MAX / 4 || to + 8 > sizeof(*event))
 			continue;
 		if (config.numbers[i].width == 8)
@@ -227,7 +232,7 @@ static __always_inline void read_texts(__u64 thd, struct text *query, struct tex
 	const int apart = config.database - config.query;
 
 	if (config.query != STATEMENT_UNKNOWN && config.database != STATEMENT_UNKNOWN &&
-	    apart > 0 && apart + 16 <= SPAN && apart % 8 == 0) {
+	    apart > 0 && apart + 16 < SPAN && apart % 8 == 0) {
 		struct text both[SPAN / sizeof(struct text)];
 		__u64 *words = (__u64 *)both;
 
@@ -252,9 +257,52 @@ static __always_inline void read_texts(__u64 thd, struct text *query, struct tex
 static __always_inline struct tally *tally_of(struct thread_state *thread, __u64 start)
 {
 	/* Within this statement the client was waited for; or statements inside it have ended. */
-	if (start && (start == thread->start_running || start <= thread->start_ended))
+	if (start && (start == thread->start_running || start <= thread->start_ended ||
+		      start <= thread->start_inside))
 		return &thread->whole;
 	return &thread->recent;
+}
+
+/* A statement within a routine has ended. All of these have the start time of the one that called
+ * the routine. */
+static __always_inline struct tally *part_of(struct thread_state *thread,
+					     struct statement_event *event)
+{
+	if (event->start_us && event->start_us <= thread->start_inside)
+		event->flags |= EVENT_PART;
+	return &thread->recent;
+}
+
+/* What an ended statement leaves for those to come; nothing is read of its tally after this. */
+static __always_inline void note_end(struct thread_state *thread, __u64 start, __u64 routine)
+{
+	if (routine) {
+		thread->start_inside = start;
+		return;
+	}
+	thread->start_ended = start;
+	/* What stands in the same packet, or came in meanwhile, has no part in it. Where a routine's
+	 * statements cannot be told, the one that called them may not have ended. */
+	if (config.routine != STATEMENT_UNKNOWN) {
+		thread->whole.since_ns = 0;
+		thread->start_running = 0;
+	}
+}
+
+/* There was no room for its event. */
+static __noinline int note_lost(struct thread_state *thread, __u64 thd)
+{
+	__u64 start = 0, routine = 0;
+
+	if (!thread)
+		return 0;
+	thread->names_of = 0;
+	if (config.start_time != STATEMENT_UNKNOWN)
+		read_at(&start, sizeof(start), thd, config.start_time);
+	if (config.routine != STATEMENT_UNKNOWN)
+		read_at(&routine, config.routine_width == 8 ? 8 : 4, thd, config.routine);
+	note_end(thread, start, routine);
+	return 0;
 }
 
 static __always_inline void put_times(struct statement_event *event, struct tally *tally,
@@ -285,6 +333,7 @@ struct ending {
 	struct statement_counters *count;
 	struct thread_state *thread;
 	struct task_struct *task;
+	unsigned long switches;
 };
 
 /* What is known before anything is read. */
@@ -296,6 +345,7 @@ static __always_inline void begin_event(struct statement_event *event, const str
 	event->connection_id = 0;
 	event->rows_sent = 0;
 	event->rows_examined = 0;
+	event->routine = 0;
 	event->error_number = 0;
 	event->command = 0;
 	event->text_length = ending->query.length;
@@ -318,8 +368,8 @@ static __always_inline __u32 put_thread(struct statement_event *event, char *pay
 
 	if (!thread || !ending->task)
 		return 0;
-	tally = tally_of(thread, event->start_us);
 	event->flags = EVENT_TIMES;
+	tally = event->routine ? part_of(thread, event) : tally_of(thread, event->start_us);
 	put_times(event, tally, ending->task);
 	event->blocked = tally->seen;
 	/* Not by THD: the next session's may stand where the last one's stood. */
@@ -327,16 +377,16 @@ static __always_inline __u32 put_thread(struct statement_event *event, char *pay
 		event->flags |= EVENT_CONTINUES;
 	thread->names_of = event->connection_id;
 	thread->thd = ending->thd;
-	thread->start_ended = event->start_us;
 	thread->start_at = config.start_time == STATEMENT_UNKNOWN ?
 				   0 :
 				   ending->thd + config.start_time;
-	if (tally->seen) {
+	if (event->blocked)
 		__builtin_memcpy(payload, tally->blocked_ns, BLOCKED_BYTES);
-		return BLOCKED_BYTES;
-	}
-#endif
+	note_end(thread, event->start_us, event->routine);
+	return event->blocked ? BLOCKED_BYTES : 0;
+#else
 	return 0;
+#endif
 }
 
 /* User and host, unless the session has sent them before; returns where the next byte goes. */
@@ -385,10 +435,9 @@ static __always_inline int emit(const struct ending *ending, const __u32 room)
 
 	event = bpf_ringbuf_reserve(&events, sizeof(*event) + NAMES_MAX + room, 0);
 	if (!event) {
-		ending->count->ring_full++;
+		COUNT(ending->count->ring_full);
 #ifdef STATEMENT_TIMES
-		if (ending->thread)
-			ending->thread->names_of = 0;
+		note_lost(ending->thread, ending->thd);
 #endif
 		return 0;
 	}
@@ -435,6 +484,56 @@ static __always_inline int emit_any(const struct ending *ending)
 	return emit(ending, BLOCKED_BYTES + STATEMENT_TEXT_MAX);
 }
 
+#ifdef STATEMENT_TIMES
+#define SET_BUSY(thread, on) (*(volatile __u32 *)&(thread)->busy = (on))
+
+static __always_inline unsigned long switches_of(const struct task_struct *task)
+{
+	return task->nvcsw + task->nivcsw;
+}
+
+/* From here to end_of_thread() a switch changes nothing of what is known of the thread. */
+static __always_inline void begin_of_thread(struct ending *ending)
+{
+	struct thread_state *thread = bpf_map_lookup_elem(&threads, &ending->tid);
+
+	ending->task = bpf_get_current_task_btf();
+	ending->thread = thread;
+	if (!thread) {
+		COUNT(ending->count->threads_unknown);
+		return;
+	}
+	SET_BUSY(thread, 1);
+	ending->switches = switches_of(ending->task);
+	/* It was switched away before that: the statement's end is now. */
+	if (thread->in_ns > ending->now)
+		ending->now = bpf_ktime_get_ns();
+	first_seen(thread, ending->task, ending->now, NO_SWITCH);
+	account(thread, ending->task, NO_SWITCH);
+}
+
+static __always_inline void end_of_thread(struct ending *ending)
+{
+	struct thread_state *thread = ending->thread;
+
+	if (!thread)
+		return;
+	thread->end_ns = ending->now;
+	thread->wait = 0;
+	if (switches_of(ending->task) != ending->switches) {
+		/* Time away within the probe is no statement's. */
+		ending->now = bpf_ktime_get_ns();
+		thread->ran_ns = 0;
+		if (!arrival_found(thread, ending->task))
+			thread->in_ns = ending->now;
+	}
+	tally_begin(&thread->recent, ending->task, ending->now, NO_SWITCH);
+	if (!thread->whole.since_ns)
+		tally_begin(&thread->whole, ending->task, ending->now, NO_SWITCH);
+	SET_BUSY(thread, 0);
+}
+#endif
+
 SEC("uprobe")
 int statement_end(struct pt_regs *ctx)
 {
@@ -444,31 +543,22 @@ int statement_end(struct pt_regs *ctx)
 	ending.count = bpf_map_lookup_elem(&counters, &zero);
 	if (!ending.count)
 		return 0;
-	ending.count->hits++;
+	COUNT(ending.count->hits);
 	if (left_out & LEAVE_ALL) {
-		ending.count->left_out++;
+		COUNT(ending.count->left_out);
 		return 0;
 	}
 	ending.thd = register_of(ctx, config.thd_register);
 	ending.tid = bpf_get_current_pid_tgid();
 #ifdef STATEMENT_TIMES
-	ending.task = bpf_get_current_task_btf();
-	ending.thread = bpf_map_lookup_elem(&threads, &ending.tid);
-	if (ending.thread)
-		account(ending.thread, ending.task, NO_SWITCH);
-	else
-		ending.count->threads_unknown++;
+	begin_of_thread(&ending);
 #endif
 	read_texts(ending.thd, &ending.query, &ending.database, &ending.unread);
 	if (left_out & LEAVE_TEXT)
 		ending.query.length = 0;
 	emit_any(&ending);
 #ifdef STATEMENT_TIMES
-	if (ending.thread) {
-		ending.thread->end_ns = ending.now;
-		ending.thread->wait = 0;
-		tally_begin(&ending.thread->recent, ending.task, ending.now, NO_SWITCH);
-	}
+	end_of_thread(&ending);
 #endif
 	return 0;
 }
@@ -486,7 +576,6 @@ static __always_inline __u32 class_of_wait(__u32 type)
 {
 	switch (type) {
 	case 1: /* SLEEP */
-	case 7: /* USER_LOCK */
 		return WAIT_SLEEP + 1;
 	case 2: /* DISKIO */
 		return WAIT_DISK_READ + 1;
@@ -497,6 +586,8 @@ static __always_inline __u32 class_of_wait(__u32 type)
 		return WAIT_TABLE_LOCK + 1;
 	case 5: /* META_DATA_LOCK */
 		return WAIT_METADATA_LOCK + 1;
+	case 7: /* USER_LOCK, which is said of the storage engine's queue for its threads */
+		return WAIT_LATCH + 1;
 	case 8: /* BINLOG */
 		return WAIT_BINARY_LOG + 1;
 	case 9: /* GROUP_COMMIT */
@@ -505,18 +596,39 @@ static __always_inline __u32 class_of_wait(__u32 type)
 	return 0;
 }
 
-/* thd_wait_begin(THD *, int type); the THD may be null, so the thread says whose it is. */
+/* A call of thd_wait_begin(THD *, int type); the THD may be null: the thread says whose it is. */
 SEC("uprobe")
 int wait_begin(struct pt_regs *ctx)
 {
 	struct thread_state *thread = own_thread();
 
 	if (thread)
-		thread->wait = class_of_wait(register_of(ctx, config.type_register));
+		thread->wait = class_of_wait(ctx->rsi);
 	return 0;
 }
 
-/* thd_wait_end(THD *). */
+/* Where a stage (PSI_stage_info) keeps the pointer to its name. */
+#define STAGE_NAME 8
+
+/* MDL_wait::timed_wait: its stage's name tells GET_LOCK, which asked to wait, from the rest. */
+SEC("uprobe")
+int metadata_wait(struct pt_regs *ctx)
+{
+	const __u64 stage = register_of(ctx, config.stage_register);
+	struct thread_state *thread = own_thread();
+	__u64 name = 0, first = 0;
+
+	if (!thread)
+		return 0;
+	thread->wait = WAIT_METADATA_LOCK + 1;
+	if (!read_at(&name, sizeof(name), stage, STAGE_NAME) &&
+	    !read_at(&first, sizeof(first), name, 0) &&
+	    !__builtin_memcmp(&first, "User loc", sizeof(first)))
+		thread->wait = WAIT_SLEEP + 1;
+	return 0;
+}
+
+/* A call of thd_wait_end(THD *). */
 SEC("uprobe")
 int wait_end(struct pt_regs *ctx)
 {
@@ -538,6 +650,22 @@ static __always_inline int entered(struct pt_regs *ctx, __u32 which)
 		return 0;
 	thread->brackets[which].stack = ctx->rsp;
 	thread->brackets[which].address = address;
+	return 0;
+}
+
+/* A call by which a thread waits for a table's lock. That it has returned shows by the stack: at
+ * its top is the address behind the call. */
+SEC("uprobe")
+int table_wait(struct pt_regs *ctx)
+{
+	/* Bytes of the call, and of what it pushes. */
+	const __u64 call = 5, pushed = 8;
+	struct thread_state *thread = own_thread();
+
+	if (!thread)
+		return 0;
+	thread->brackets[BRACKET_TABLE].stack = ctx->rsp - pushed;
+	thread->brackets[BRACKET_TABLE].address = ctx->rip + call;
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 //! Pure: a function of the report alone, and the only place where the answer is put into words.
 //! Invariant: nothing is claimed unless the base compared with itself was clean.
 
-use super::{Arm, Difference, LabReport, LabVerdict};
+use super::{Arm, Difference, LabReport, LabVerdict, Primary, Ratio};
 use crate::quantity::{count, decimals, plain, signed};
 
 /// Answers the report's question in a sentence (or two, when statements were missed).
@@ -17,6 +17,9 @@ pub fn headline(report: &LabReport) -> String {
             report.subject
         );
     };
+    if report.primary != Primary::ServerCpu {
+        return other_outcome(report, arm);
+    }
     let subject = capitalised(&subject_name(report, arm));
     let Some(cpu) = &arm.cpu() else {
         let why = arm
@@ -49,6 +52,49 @@ fn not_clean(report: &LabReport) -> String {
         ),
         None => format!("{start}the same arm was not measured twice, so the method is unchecked."),
     }
+}
+
+/// The answer where the question is about throughput or latency.
+fn other_outcome(report: &LabReport, arm: &Arm) -> String {
+    let subject = subject_name(report, arm);
+    let (what, ratio) = match report.primary {
+        Primary::LatencyP99 => {
+            let p99 = arm.latency_us.p99.filter(|p99| p99.base > 0.0);
+            let part = |p99: Difference, value: f64| 1.0 + value / p99.base;
+            let ratio = p99.map(|p99| Ratio {
+                estimate: part(p99, p99.delta),
+                low: part(p99, p99.low),
+                high: part(p99, p99.high),
+            });
+            ("p99 latency", ratio)
+        }
+        _ => ("throughput", arm.qps_ratio),
+    };
+    let Some(ratio) = ratio.filter(Ratio::is_finite) else {
+        return format!("What {subject} does to {what} was not measured.");
+    };
+    let percent = |ratio: f64| signed((ratio - 1.0) * 100.0, 1);
+    let figures = format!(
+        "{}% (95% CI {} to {})",
+        percent(ratio.estimate),
+        percent(ratio.low),
+        percent(ratio.high)
+    );
+    let subject = capitalised(&subject);
+    let answer = match arm.verdict {
+        LabVerdict::Costs | LabVerdict::Saves => format!("{subject} changed {what} by {figures}"),
+        LabVerdict::NoDifference => format!(
+            "{subject} made no difference to {what} within ±{}%: {figures}",
+            trimmed(report.margin * 100.0)
+        ),
+        LabVerdict::NotEnoughEvidence => {
+            format!(
+                "{subject}: not enough evidence of what it does to {what}; the estimate is \
+                 {figures}"
+            )
+        }
+    };
+    format!("{answer}.{}", missed(report, arm))
 }
 
 fn change(subject: &str, verb: &str, cpu: &Difference) -> String {

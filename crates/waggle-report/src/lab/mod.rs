@@ -6,15 +6,17 @@
 //! together.
 //! Invariant: an estimate that is not a finite number is `null`, never zero.
 
+mod detail;
 mod headline;
 mod text;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use detail::{Primary, ProbeFacts, TypeArm, TypeReport, TypeWindow};
 pub use headline::headline;
-pub use text::text;
+pub use text::{text, wrapped};
 
 use crate::host::HostFacts;
 
@@ -22,7 +24,7 @@ use crate::host::HostFacts;
 pub const LAB_FORMAT_VERSION: u32 = 1;
 
 /// Everything a lab run found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabReport {
     /// [`LAB_FORMAT_VERSION`] of the writer.
     pub format_version: u32,
@@ -61,6 +63,15 @@ pub struct LabReport {
     pub latency_of: String,
     /// What a reader must know: what was lost, what could not be measured, and why.
     pub notes: Vec<String>,
+    /// The outcome that the verdicts are about.
+    #[serde(default)]
+    pub primary: Primary,
+    /// The same by type of statement, where the workload names its types.
+    #[serde(default)]
+    pub types: Vec<TypeReport>,
+    /// Every probe that was attached: where, and how the kernel runs the instruction there.
+    #[serde(default)]
+    pub probes: Vec<ProbeFacts>,
 }
 
 /// The server that a lab run watched.
@@ -77,7 +88,7 @@ pub struct LabServer {
 }
 
 /// The load of a lab run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// Script name, such as `oltp_point_select`.
     pub name: String,
@@ -87,6 +98,14 @@ pub struct Workload {
     pub tables: u32,
     /// Rows in each table.
     pub table_size: u64,
+    /// Transactions a second that were asked for, timed from their intended start; `null` in closed
+    /// loop.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// What the server, the tool or the load were confined to, a sentence each, such as
+    /// `server and agent on processor 0 (cpuset)`.
+    #[serde(default)]
+    pub limits: Vec<String>,
 }
 
 /// The arm that every other is compared with.
@@ -99,17 +118,18 @@ pub struct BaseArm {
 }
 
 /// How an arm was switched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArmKind {
     /// On and off in windows of one server's life.
+    #[default]
     InLife,
     /// A restart between on and off: a pair is two server lives.
     ServerLives,
 }
 
 /// What the evidence says of an arm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabVerdict {
     /// The interval lies above zero.
@@ -119,11 +139,12 @@ pub enum LabVerdict {
     /// Equivalent to the base within the margin.
     NoDifference,
     /// Neither could be shown.
+    #[default]
     NotEnoughEvidence,
 }
 
 /// One arm compared with the base.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
     /// Name, such as `watch`.
     pub name: String,
@@ -160,10 +181,37 @@ pub struct Arm {
     pub verdict: LabVerdict,
     /// What a reader must know of this arm alone.
     pub note: Option<String>,
+    /// Degrees of freedom of the intervals, for tests on stored reports.
+    #[serde(default, skip_serializing_if = "Freedom::is_unknown")]
+    pub freedom: Freedom,
+    /// What a user of this arm gets to see, such as `every statement: text, rows, errors, time`.
+    #[serde(default)]
+    pub sees: Option<String>,
+    /// What switches it on: settings, statements, the observer's command line.
+    #[serde(default)]
+    pub switched_by: Vec<String>,
+}
+
+/// Degrees of freedom of an arm's intervals; a fraction is allowed, and early reports have none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Freedom {
+    /// Of CPU time a statement.
+    pub cpu: Option<f64>,
+    /// Of statements a second.
+    pub qps: Option<f64>,
+    /// Of the p99 latency.
+    pub p99: Option<f64>,
+}
+
+impl Freedom {
+    fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A difference to the base with its 95% interval; all four in the unit of the field.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The base's own value, over the same pairs.
     pub base: f64,
@@ -176,7 +224,7 @@ pub struct Difference {
 }
 
 /// A ratio to the base with its 95% interval; 1 is no difference.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Arm over base.
     pub estimate: f64,
@@ -212,7 +260,7 @@ pub struct ToolCost {
 }
 
 /// One window of the experiment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Start, seconds since the start of the run.
     pub t_s: f64,
@@ -230,6 +278,13 @@ pub struct Window {
     pub discarded: bool,
     /// Why it was discarded, or what happened in it.
     pub note: Option<String>,
+    /// What the server did in it that is not the arm's doing, such as `checkpoint` or
+    /// `flush storm`.
+    #[serde(default)]
+    pub marks: Vec<String>,
+    /// By type of statement, where the workload names its types.
+    #[serde(default)]
+    pub types: BTreeMap<String, TypeWindow>,
 }
 
 impl LabReport {
@@ -298,6 +353,12 @@ impl LabVerdict {
             Self::NotEnoughEvidence => "not enough evidence",
         }
     }
+}
+
+/// Reads a number that its writer did not have (`null`) as NaN: a hole, never zero, and never the
+/// loss of the whole document.
+pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
 fn finite_difference<S: Serializer>(

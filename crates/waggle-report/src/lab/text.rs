@@ -182,7 +182,7 @@ fn percent(ratio: f64) -> String {
 
 /// Breaks text at spaces; lines after the first begin with `indent`. Control characters become
 /// spaces: a report that was read back is foreign, and commands no terminal.
-fn wrapped(text: &str, width: usize, indent: &str) -> String {
+pub fn wrapped(text: &str, width: usize, indent: &str) -> String {
     let text: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::error::ReopenError;
 use super::{
     FORMAT_VERSION, HISTOGRAM_FOLDER, JsonLines, LAB_FILE, Outcome, PAGE_FILE, RESULT_FILE,
-    RUN_FILE, RunError, RunFacts, SAMPLES_FILE,
+    RUN_FILE, Run, RunError, RunFacts, SAMPLES_FILE, STUDY_FILE,
 };
 use crate::host::HostFacts;
 use crate::lab::LabReport;
+use crate::study::StudyReport;
 
 /// A run directory being written.
 #[derive(Debug)]
@@ -50,6 +52,29 @@ impl RunDir {
             facts,
             samples,
         })
+    }
+
+    /// Takes up a run that was killed or interrupted: what it holds stays, `samples.jsonl` is
+    /// appended to, and a line that the kill left half-written is cut off. `run.json` no longer
+    /// says how the run ended until [`Self::finish`] is called again.
+    ///
+    /// # Errors
+    /// When there is no run, it is damaged or newer, or its files cannot be written.
+    pub fn reopen(path: &Path) -> Result<Self, ReopenError> {
+        let run = Run::open(path)?;
+        let path = run.path().to_path_buf();
+        let samples = JsonLines::reopen(&path.join(SAMPLES_FILE))?;
+        let mut directory = Self {
+            path,
+            facts: run.facts().clone(),
+            samples,
+        };
+        directory.record(|facts| {
+            facts.finished = None;
+            facts.outcome = None;
+            facts.error = None;
+        })?;
+        Ok(directory)
     }
 
     /// The directory.
@@ -124,6 +149,16 @@ impl RunDir {
     pub fn write_lab(&self, report: &LabReport) -> Result<PathBuf, RunError> {
         self.write_json(LAB_FILE, report)?;
         self.write_file(PAGE_FILE, crate::page::render(report).as_bytes())
+    }
+
+    /// Writes `study.json` and `report.html` of a study and returns the path of the page. It may be
+    /// called again as the study goes on: both files are replaced atomically.
+    ///
+    /// # Errors
+    /// When one of them cannot be written.
+    pub fn write_study(&self, report: &StudyReport) -> Result<PathBuf, RunError> {
+        self.write_json(STUDY_FILE, report)?;
+        self.write_file(PAGE_FILE, crate::page::render_study(report).as_bytes())
     }
 
     /// Ends the run: notes time and outcome in `run.json`.

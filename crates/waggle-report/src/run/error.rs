@@ -118,6 +118,17 @@ pub enum ReadError {
     },
 }
 
+/// A run could not be taken up again.
+#[derive(Debug, Error)]
+pub enum ReopenError {
+    /// What is there cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// What is there cannot be written.
+    #[error(transparent)]
+    Write(#[from] RunError),
+}
+
 fn others(runs_inside: &[String]) -> String {
     match runs_inside {
         [] => "; name a directory that waggle wrote".to_owned(),

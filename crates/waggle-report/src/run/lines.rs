@@ -1,7 +1,7 @@
 //! An append-only file of JSON values, one a line, that a kill or a full disk cannot corrupt.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +37,27 @@ impl JsonLines {
             file,
             buffer: Vec::with_capacity(1024),
             length: 0,
+            torn: false,
+        })
+    }
+
+    /// Opens a file of JSON lines to append to it, made if it is missing. A last line without an
+    /// end, which a kill leaves, is cut off.
+    pub(crate) fn reopen(path: &Path) -> Result<Self, RunError> {
+        let opened = |action| move |source| RunError::new(action, path, true, source);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(opened("open"))?;
+        let length = whole_lines(&mut file).map_err(opened("read"))?;
+        file.set_len(length).map_err(opened("shorten"))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            file,
+            buffer: Vec::with_capacity(1024),
+            length,
             torn: false,
         })
     }
@@ -82,4 +103,21 @@ impl JsonLines {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Bytes up to and including the last line end, found from the end of the file.
+fn whole_lines(file: &mut File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    let mut chunk = vec![0; 64 << 10];
+    while end > 0 {
+        let start = end.saturating_sub(chunk.len() as u64);
+        let part = &mut chunk[..(end - start) as usize];
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(part)?;
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
 }

@@ -6,7 +6,8 @@
 //!
 //! Neighbours: verbs write through [`RunDir`], `report` and later `serve` read through [`Run`].
 //! Invariant: at every instant the directory is readable by [`Run::open`]; a write that fails
-//! leaves everything before it as it was.
+//! leaves everything before it as it was. A run that was killed can be taken up again with
+//! [`RunDir::reopen`].
 
 mod directory;
 mod error;
@@ -16,7 +17,7 @@ mod reader;
 mod redact;
 
 pub use directory::RunDir;
-pub use error::{ReadError, RunError};
+pub use error::{ReadError, ReopenError, RunError};
 pub use facts::{FORMAT_VERSION, Outcome, RunFacts, ServerFacts};
 pub use lines::JsonLines;
 pub use reader::{Lines, Run};
@@ -28,6 +29,8 @@ pub const RUN_FILE: &str = "run.json";
 pub const SAMPLES_FILE: &str = "samples.jsonl";
 /// File name of the lab's report document ([`crate::lab::LabReport`]).
 pub const LAB_FILE: &str = "lab.json";
+/// File name of the document of a study ([`crate::study::StudyReport`]).
+pub const STUDY_FILE: &str = "study.json";
 /// File name of a verb's final result, the same document that `--json` prints.
 pub const RESULT_FILE: &str = "result.json";
 /// File name of the HTML page made of a run.

@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::{
     FORMAT_VERSION, HISTOGRAM_FOLDER, LAB_FILE, RESULT_FILE, RUN_FILE, ReadError, RunFacts,
-    SAMPLES_FILE,
+    SAMPLES_FILE, STUDY_FILE,
 };
-use crate::lab::LabReport;
+use crate::lab::{LAB_FORMAT_VERSION, LabReport};
+use crate::study::{STUDY_FORMAT_VERSION, StudyReport};
 
 /// Longest JSON document or line that is read; more is damage, not data.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
@@ -125,9 +126,23 @@ impl Run {
     /// The lab's report, when this is a lab run that got as far as writing one.
     ///
     /// # Errors
-    /// When `lab.json` is there and cannot be read or understood.
+    /// When `lab.json` is there and cannot be read or understood, or is newer than this build.
     pub fn lab(&self) -> Result<Option<LabReport>, ReadError> {
-        self.document(LAB_FILE)
+        let report: Option<LabReport> = self.document(LAB_FILE)?;
+        let found = report.as_ref().map_or(0, |report| report.format_version);
+        self.known(LAB_FILE, found, LAB_FORMAT_VERSION)?;
+        Ok(report)
+    }
+
+    /// The study's report, when this is a study that got as far as writing one.
+    ///
+    /// # Errors
+    /// When `study.json` is there and cannot be read or understood, or is newer than this build.
+    pub fn study(&self) -> Result<Option<StudyReport>, ReadError> {
+        let report: Option<StudyReport> = self.document(STUDY_FILE)?;
+        let found = report.as_ref().map_or(0, |report| report.format_version);
+        self.known(STUDY_FILE, found, STUDY_FORMAT_VERSION)?;
+        Ok(report)
     }
 
     /// The verb's final result as JSON, when it wrote one.
@@ -156,6 +171,17 @@ impl Run {
     /// When there is no such histogram or it cannot be read.
     pub fn histogram(&self, name: &str) -> Result<Vec<u8>, ReadError> {
         read_bounded(&self.path.join(HISTOGRAM_FOLDER).join(format!("{name}.hdr")))
+    }
+
+    fn known(&self, file: &str, found: u32, known: u32) -> Result<(), ReadError> {
+        if found <= known {
+            return Ok(());
+        }
+        Err(ReadError::Newer {
+            path: self.path.join(file),
+            found,
+            known,
+        })
     }
 
     fn document<T: DeserializeOwned>(&self, file: &str) -> Result<Option<T>, ReadError> {

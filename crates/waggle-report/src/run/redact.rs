@@ -2,7 +2,7 @@
 
 /// Replaces passwords in a command line by `***`: those of URLs (`mysql://user:password@host/db`,
 /// also inside `--dsn=...` or `NAME=...`), of `--password=...`, `--password ...` and `-p...`, and
-/// of `password=` in a URL's query.
+/// of `password=` in a URL's query; also where an argument is a command of several words.
 ///
 /// A password that was not percent-encoded may hold any character, so from the first colon of the
 /// authority to the last `@` of the argument all is taken for password: rather too much than too
@@ -38,7 +38,27 @@ fn redact_argument(argument: &str) -> String {
     {
         return format!("-p{MASK}");
     }
-    redact_query(&redact_authority(argument))
+    redact_words(&redact_query(&redact_authority(argument)))
+}
+
+/// A whole command in one argument (`NAME:run mysqldump -psecret`): its words as arguments.
+fn redact_words(argument: &str) -> String {
+    if !argument.contains(char::is_whitespace) {
+        return argument.to_owned();
+    }
+    let pieces: Vec<&str> = argument.split_inclusive(char::is_whitespace).collect();
+    let words: Vec<&str> = pieces.iter().map(|piece| piece.trim_end()).collect();
+    // White space alone is no word, and may stand between a flag and its value.
+    let filled: Vec<&str> = words.iter().copied().filter(|w| !w.is_empty()).collect();
+    let mut redacted = redact_argv(&filled).into_iter();
+    let mut whole = String::with_capacity(argument.len());
+    for (piece, word) in pieces.iter().zip(words) {
+        if !word.is_empty() {
+            whole.push_str(&redacted.next().unwrap_or_default());
+        }
+        whole.push_str(&piece[word.len()..]);
+    }
+    whole
 }
 
 fn redact_authority(argument: &str) -> String {
@@ -134,6 +154,22 @@ mod tests {
         assert_eq!(
             redact_argv(&["--password", "hunter2", "x"]),
             ["--password", "***", "x"]
+        );
+    }
+
+    #[test]
+    fn passwords_of_a_command_in_one_argument_go() {
+        check(
+            "x:run mysqldump --password=s3 db",
+            "x:run mysqldump --password=***",
+        );
+        check(
+            "x:run mysqldump  --password  s3 -ps4 db",
+            "x:run mysqldump  --password  *** -p*** db",
+        );
+        check(
+            "x:run bpftrace -p {pid}\ta.bt",
+            "x:run bpftrace -p {pid}\ta.bt",
         );
     }
 

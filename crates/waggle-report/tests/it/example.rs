@@ -11,7 +11,7 @@ use waggle_report::lab::{
 };
 
 /// A generator of repeatable noise (SplitMix64).
-struct Noise(u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
     fn next(&mut self) -> u64 {
@@ -22,12 +22,12 @@ impl Noise {
         z ^ (z >> 31)
     }
 
-    fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// About normal, mean 0, deviation 1.
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 }
@@ -118,7 +118,7 @@ fn make() -> LabReport {
                 .iter()
                 .map(|sketch| (sketch.0, 1.0 / (1.0 + sketch.6))),
         )
-        .map(|(name, slower)| (name.to_owned(), histogram(&mut noise, slower)))
+        .map(|(name, slower)| (name.to_owned(), histogram(&mut noise, slower, 60_000)))
         .collect();
     LabReport {
         format_version: LAB_FORMAT_VERSION,
@@ -143,6 +143,7 @@ fn make() -> LabReport {
             threads: 8,
             tables: 1,
             table_size: 100_000,
+            ..Workload::default()
         },
         base: BaseArm {
             name: "none".to_owned(),
@@ -163,6 +164,7 @@ fn make() -> LabReport {
              the agent too, CPU in the server does not."
                 .to_owned(),
         ],
+        ..LabReport::default()
     }
 }
 
@@ -227,6 +229,7 @@ fn window(noise: &mut Noise, t_s: f64, arm: &str, cpu: f64, slower: f64, warm: b
             (_, true) => Some("a checkpoint began in this window".to_owned()),
             _ => None,
         },
+        ..Window::default()
     }
 }
 
@@ -303,12 +306,13 @@ fn arm(sketch: &Sketch, windows: &[Window]) -> Arm {
             LabVerdict::Costs
         },
         note: lives.then(|| "the server was restarted between on and off".to_owned()),
+        ..Arm::default()
     }
 }
 
-fn histogram(noise: &mut Noise, slower: f64) -> Vec<(f64, u64)> {
+pub(crate) fn histogram(noise: &mut Noise, slower: f64, values: u32) -> Vec<(f64, u64)> {
     let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
-    for _ in 0..60_000 {
+    for _ in 0..values {
         let bulk = 82.0 * slower * (0.26 * noise.normal()).exp();
         let tail = match noise.next() % 1000 {
             0..=11 => 240.0 + 900.0 * noise.uniform().powi(3),

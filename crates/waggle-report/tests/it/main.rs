@@ -1,9 +1,11 @@
 //! The report crate from outside: run directories on real file systems, hostile run files, the
 //! words of a lab report, the page and its code.
 
+mod bench_example;
 mod example;
 mod hostile;
 mod need;
 mod page;
 mod run_dir;
+mod study_example;
 mod words;

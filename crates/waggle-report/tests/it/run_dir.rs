@@ -261,3 +261,33 @@ fn fill(mount: &Path) {
     assert_eq!((samples.damaged, samples.half_written), (0, false));
     println!("the disk was full after {written} samples");
 }
+
+#[test]
+fn a_run_that_was_killed_is_taken_up_where_it_ended() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut run = RunDir::create(root.path(), "lab", "x").expect("a run");
+    run.append(&1).expect("a line");
+    run.append(&2).expect("a line");
+    let path = run.path().to_path_buf();
+    drop(run);
+    let samples = path.join(SAMPLES_FILE);
+    let mut torn = fs::read(&samples).expect("samples");
+    torn.extend_from_slice(b"{\"half");
+    torn.extend(vec![b'x'; 200_000]);
+    fs::write(&samples, &torn).expect("a wound");
+
+    let mut run = RunDir::reopen(&path).expect("the same run");
+    run.append(&3).expect("a line");
+    let path = run.finish(Outcome::Done, None).expect("an end");
+    let read = Run::open(&path).expect("a run");
+    let lines = read.samples().expect("samples");
+    assert_eq!(lines.values, [1, 2, 3]);
+    assert!(!lines.half_written && lines.damaged == 0);
+    assert_eq!(read.facts().outcome, Some(Outcome::Done));
+
+    let mut run = RunDir::reopen(&path).expect("an ended run too");
+    assert_eq!(run.facts().outcome, None);
+    run.append(&4).expect("a line");
+    assert_eq!(read.samples().expect("samples").values.len(), 4);
+    assert!(RunDir::reopen(root.path()).is_err());
+}

@@ -1,8 +1,10 @@
 //! The sentence that answers a lab run, for every verdict, and its text report.
 
-use waggle_report::lab::{Arm, Difference, LabReport, LabVerdict, headline, text};
+use waggle_report::lab::{Arm, Difference, LabReport, LabVerdict, Primary, headline, text};
+use waggle_report::study;
 
 use crate::example::realistic;
+use crate::study_example::realistic_study;
 
 fn check(change: impl FnOnce(&mut LabReport), expected: &str) {
     let mut report = realistic();
@@ -151,6 +153,43 @@ fn other_arms_can_be_the_question() {
         "PERFORMANCE_SCHEMA on MySQL 9.7.4 cost 1.8 µs of server CPU per statement (95% CI 1.2 to \
          2.5, 12.7% of 14.4 µs).",
     );
+}
+
+#[test]
+fn throughput_and_latency_can_be_the_question() {
+    check(
+        |report| {
+            report.primary = Primary::Throughput;
+            report.subject = "perfschema".to_owned();
+        },
+        "PERFORMANCE_SCHEMA on MySQL 9.7.4 changed throughput by -8.9% (95% CI -13.0 to -4.8).",
+    );
+    check(
+        |report| {
+            report.primary = Primary::LatencyP99;
+            arm(report, "watch").verdict = LabVerdict::NotEnoughEvidence;
+        },
+        "Watching every statement of MySQL 9.7.4 with waggle: not enough evidence of what it does \
+         to p99 latency; the estimate is +12.9% (95% CI +10.7 to +15.2).",
+    );
+    check(
+        |report| {
+            report.primary = Primary::Throughput;
+            arm(report, "watch").qps_ratio = None;
+        },
+        "What watching every statement of MySQL 9.7.4 with waggle does to throughput was not \
+         measured.",
+    );
+}
+
+#[test]
+fn the_text_of_a_study_says_what_is_not_claimed() {
+    let report = realistic_study();
+    let text = study::text(&report, false);
+    assert!(text.contains("A/A NOT CLEAN in one cell"), "{text}");
+    assert!(text.contains("not claimed"), "{text}");
+    assert!(text.contains("-1.25 (-2.10 to -0.40)"), "{text}");
+    assert!(!text.contains('\x1b'));
 }
 
 #[test]

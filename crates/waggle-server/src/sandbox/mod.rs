@@ -43,6 +43,11 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a server may take to shut down before it is killed.
 pub const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
+/// Where servers are made whose [`SandboxSpec::dir`] does not say.
+pub fn default_directory() -> PathBuf {
+    default_parent()
+}
+
 /// What throw-away server to start.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {

@@ -107,15 +107,11 @@ struct Idle {
 
 impl Idle {
     /// Runs `program` by way of `shell` words, in which it is `$0` and its arguments are `$@`.
-    fn start(program: &Path, datadir: &Path, script: Option<&str>) -> Self {
+    fn start(program: &Path, datadir: &Path, port: u16, script: Option<&str>) -> Self {
         let data = format!("--datadir={}", datadir.display());
-        let args = [
-            "--no-defaults",
-            "--bootstrap",
-            "--port=4711",
-            "--user=root",
-            &data,
-        ];
+        // Of its own in each test: servers that claim the same port get their pid in their name.
+        let port = format!("--port={port}");
+        let args = ["--no-defaults", "--bootstrap", &port, "--user=root", &data];
         let mut command = match script {
             None => Command::new(program),
             Some(script) => {
@@ -157,7 +153,7 @@ fn an_upgrade_in_place_is_told_once_and_the_next_start_is_another_program() {
     let own = dir.path().join("mariadbd");
     fs::copy(&program, &own).unwrap();
     let mut follower = Follower::default();
-    let old = Idle::start(&own, dir.path(), None);
+    let old = Idle::start(&own, dir.path(), 4711, None);
     let before = follower.came(old.child.id());
     assert_eq!(before.instance.name, "4711");
     assert!(!before.process.exe_deleted);
@@ -169,7 +165,7 @@ fn an_upgrade_in_place_is_told_once_and_the_next_start_is_another_program() {
     let is_upgrade =
         |c: &Change| matches!(c, Change::Upgraded { pid: found } if *found == pid).then_some(());
     follower.wait_for("the upgrade", is_upgrade);
-    let next = Idle::start(&own, dir.path(), None);
+    let next = Idle::start(&own, dir.path(), 4711, None);
     let after = follower.came(next.child.id());
     assert_eq!(follower.upgrades(pid), 0, "it is told once");
     assert_ne!(after.process.exe_inode, before.process.exe_inode);
@@ -193,7 +189,7 @@ fn a_start_script_that_becomes_a_server_is_found_and_one_that_ceases_to_be_is_no
     let dir = tempfile::tempdir().unwrap();
     let mut follower = Follower::default();
     let script = "read -r go; exec \"$0\" \"$@\"";
-    let mut idle = Idle::start(&program, dir.path(), Some(script));
+    let mut idle = Idle::start(&program, dir.path(), 4712, Some(script));
     let pid = idle.child.id();
     // It is seen as a shell before it is told to go on.
     let looked = |found: &Found| found.process.pid == pid;
@@ -224,12 +220,13 @@ fn a_server_in_a_network_of_its_own_has_a_name_of_its_own() {
     let away = Idle::start(
         &program,
         dir.path(),
+        4713,
         Some("exec unshare --net \"$0\" \"$@\""),
     );
     let found = follower.came(away.child.id());
-    assert_eq!(found.instance.port, Some(4711));
+    assert_eq!(found.instance.port, Some(4713));
     let (name, network) = found.instance.name.split_once('@').unwrap();
-    assert!(found.whereabouts.foreign_network && name == "4711" && !network.is_empty());
+    assert!(found.whereabouts.foreign_network && name == "4713" && !network.is_empty());
 }
 
 #[test]

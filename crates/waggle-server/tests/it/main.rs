@@ -1,5 +1,6 @@
 //! Throw-away servers, and finding servers, against real MariaDB and MySQL.
 
+mod binlog;
 mod bulk;
 mod discovery;
 mod load_local;

@@ -62,6 +62,17 @@ impl Interval {
         low <= self.low && self.high <= high
     }
 
+    /// The estimate behind an interval at [`CONFIDENCE`] that is symmetric and rests on `df`
+    /// degrees of freedom: what a stored report still tells. Take the logarithm of a ratio first.
+    pub fn to_estimate(&self, df: f64) -> Estimate {
+        Estimate {
+            value: self.estimate,
+            standard_error: self.half_width() / t_quantile(0.5 + 0.5 * CONFIDENCE, df),
+            df,
+            n: self.n,
+        }
+    }
+
     /// The interval of `rising(x)`; `rising` must never fall.
     #[must_use]
     pub fn map(&self, rising: impl Fn(f64) -> f64) -> Interval {
@@ -132,8 +143,14 @@ impl Estimate {
     /// The true effect that an experiment of this precision finds with probability `power`
     /// (0.8 by custom) in a two-sided test at 5%: `(t(0.975) + t(power)) * standard error`.
     pub fn smallest_detectable(&self, power: f64) -> f64 {
-        (t_quantile(0.5 + 0.5 * CONFIDENCE, self.df) + t_quantile(power, self.df))
-            * self.standard_error
+        self.smallest_detectable_of(1, power)
+    }
+
+    /// The same where it is the only effect among so many that are tested together: the smallest of
+    /// several p-values has to be below its share of 5% (Bonferroni, and Holm's first step).
+    pub fn smallest_detectable_of(&self, tests: usize, power: f64) -> f64 {
+        let level = (1.0 - CONFIDENCE) / tests.max(1) as f64;
+        (t_quantile(1.0 - 0.5 * level, self.df) + t_quantile(power, self.df)) * self.standard_error
     }
 
     /// This estimate minus an independent one, with Welch-Satterthwaite degrees of freedom: how

@@ -128,16 +128,6 @@ pub fn autocorrelation(values: &[f64], lag: usize) -> f64 {
         / total
 }
 
-/// The factor by which autocorrelation up to `lags` multiplies the variance of the mean, by Newey
-/// and West with Bartlett weights `1 - k / (lags + 1)`. Never below 0.
-pub fn newey_west_factor(values: &[f64], lags: usize) -> f64 {
-    let weight = |lag: usize| 1.0 - lag as f64 / (lags as f64 + 1.0);
-    let sum: f64 = (1..=lags)
-        .map(|lag| weight(lag) * autocorrelation(values, lag))
-        .sum();
-    (1.0 + 2.0 * sum).max(0.0)
-}
-
 /// Mean and variance (divisor `n - 1`; 0 for a single value).
 pub(crate) fn mean_variance(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;

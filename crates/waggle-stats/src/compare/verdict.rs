@@ -91,7 +91,7 @@ pub struct Judgement {
     /// True when the 90% interval lies inside the margin, whatever the verdict.
     pub within_margin: bool,
     /// The smallest true effect, as a share, that this experiment would have found with 80%
-    /// probability.
+    /// probability, at the level that is left for one of all that were judged together.
     pub smallest_detectable: f64,
 }
 
@@ -112,7 +112,7 @@ pub fn equivalence_p_between(estimate: &Estimate, low: f64, high: f64) -> f64 {
 
 /// Judges one comparison at `margin` (a share: 0.015 for ±1.5%), alone.
 pub fn judge(comparison: &Comparison, margin: f64) -> Judgement {
-    judge_adjusted(comparison, margin, comparison.p_value)
+    judge_adjusted(comparison, margin, comparison.p_value, 1)
 }
 
 /// Judges several arms in one outcome together: the p-values of difference are adjusted by Holm,
@@ -128,11 +128,16 @@ pub fn judge_all(comparisons: &[&Comparison], margin: f64) -> Vec<Judgement> {
     let adjusted = holm(&p_values);
     let pairs = comparisons.iter().zip(adjusted);
     pairs
-        .map(|(comparison, p)| judge_adjusted(comparison, margin, p))
+        .map(|(comparison, p)| judge_adjusted(comparison, margin, p, comparisons.len()))
         .collect()
 }
 
-fn judge_adjusted(comparison: &Comparison, margin: f64, p_difference: f64) -> Judgement {
+fn judge_adjusted(
+    comparison: &Comparison,
+    margin: f64,
+    p_difference: f64,
+    tests: usize,
+) -> Judgement {
     let log_ratio = &comparison.log_ratio;
     let p_equivalence = equivalence_p(log_ratio, margin);
     let within_margin = p_equivalence < SIGNIFICANCE;
@@ -148,7 +153,7 @@ fn judge_adjusted(comparison: &Comparison, margin: f64, p_difference: f64) -> Ju
     } else {
         Verdict::NotEnoughEvidence
     };
-    let smallest_detectable = log_ratio.smallest_detectable(POWER).exp_m1();
+    let smallest_detectable = log_ratio.smallest_detectable_of(tests, POWER).exp_m1();
     Judgement {
         verdict,
         margin,
@@ -211,6 +216,10 @@ const TRIMMED_VARIANCE: f64 = 1.1447;
 /// Variance of one difference over that of a window: 1 for its own noise, 1/4 for each neighbour.
 const DIFFERENCE_VARIANCE: f64 = 1.5;
 
+/// Variance of the mean difference over what its spread says, on average over independent ones:
+/// what the guard against correlation costs (see [`super::primary`]).
+const GUARD_VARIANCE: f64 = 1.07;
+
 /// How many windows an arm needs for a 95% interval of `ratio` of half-width `half_width` (a share:
 /// 0.015 for ±1.5%), when the noise of one window is `window_noise` (standard deviation of the
 /// logarithm, see [`super::disturbance::window_noise`]). As many `none` windows come on top.
@@ -218,7 +227,8 @@ const DIFFERENCE_VARIANCE: f64 = 1.5;
 /// For an arm whose windows do not share neighbours; for a chain of one arm only, a third more.
 /// At most a million.
 pub fn windows_needed(window_noise: f64, half_width: f64) -> usize {
-    let variance = TRIMMED_VARIANCE * DIFFERENCE_VARIANCE * window_noise * window_noise;
+    let of_mean = TRIMMED_VARIANCE * DIFFERENCE_VARIANCE * GUARD_VARIANCE;
+    let variance = of_mean * window_noise * window_noise;
     let wide = |n: usize| {
         let left = (n - 2 * (n / 5)) as f64;
         t_quantile(0.975, left - 1.0) * (variance / n as f64).sqrt() > half_width

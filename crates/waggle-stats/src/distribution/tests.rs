@@ -116,3 +116,32 @@ fn hypergeometric_tail_tastes_tea() {
     assert_close(hypergeometric_upper_tail(0, 4, 4, 8), 1.0);
     assert!(hypergeometric_upper_tail(0, 9, 4, 8).is_nan());
 }
+
+/// A beta distribution with one shape of 1 is a power, and with both of 1/2 the arc sine law; the
+/// quantiles of F are those of every printed table.
+#[test]
+fn beta_and_f_agree_where_they_have_a_closed_form_and_a_table() {
+    for p in [0.001_f64, 0.025, 0.5, 0.975, 0.999] {
+        assert_close(beta_quantile(p, 3.0, 1.0), p.powf(1.0 / 3.0));
+        assert_close(beta_quantile(p, 1.0, 4.0), 1.0 - (1.0 - p).powf(0.25));
+        assert_close(beta_quantile(p, 0.5, 0.5), (0.5 * PI * p).sin().powi(2));
+    }
+    assert!(beta_quantile(0.5, 0.0, 1.0).is_nan() && beta_quantile(1.5, 1.0, 1.0).is_nan());
+    // Two degrees of freedom above: P(F > f) = (1 + 2 f / n)^(-n / 2).
+    for (f, n) in [(0.5, 3.0), (3.0, 10.0), (7.0, 40.0)] {
+        assert_close(f_upper_tail(f, 2.0, n), (1.0 + 2.0 * f / n).powf(-0.5 * n));
+    }
+    for (f, df1, df2) in [
+        (4.9646, 1.0, 10.0),
+        (2.5336, 5.0, 30.0),
+        (3.1059, 5.0, 12.0),
+    ] {
+        let tail = f_upper_tail(f, df1, df2);
+        assert!(
+            (tail - 0.05).abs() < 5e-6,
+            "F({df1}, {df2}) beyond {f}: {tail}"
+        );
+    }
+    assert_close(f_upper_tail(0.0, 3.0, 5.0), 1.0);
+    assert!(f_upper_tail(1.0, 0.0, 5.0).is_nan());
+}

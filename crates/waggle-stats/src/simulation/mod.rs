@@ -4,7 +4,12 @@
 //! of two over a minute or two, jumps when a neighbour starts and stops, its windows have
 //! heavy-tailed noise, and some are hit by a burst that lasts for a window or two.
 
+mod correlated;
 mod coverage;
+mod nested;
+mod sliced;
+
+pub(crate) use sliced::Carry;
 
 use crate::compare::window::{Window, WindowLatency};
 use crate::random::Random;
@@ -135,17 +140,23 @@ impl Machine {
 
     fn window(&mut self, arm: usize, log_effect: f64) -> Window {
         let world = self.world;
-        if self.burst_left == 0 && self.random.next_unit() < world.burst_probability {
-            self.burst_left = 1 + self.random.next_below(2);
-            self.burst = 0.15 + 0.6 * self.random.next_unit();
-        }
-        let hit = if self.burst_left > 0 { self.burst } else { 0.0 };
-        self.burst_left -= usize::from(self.burst_left > 0);
+        let hit = self.burst();
         let own = noise(&world, &mut self.random);
         let log_us = BASE_US.ln() + self.drift() + log_effect + hit + own;
         let window = window(&world, arm, self.lives, self.now_s, log_us);
         self.now_s += world.window_s + world.pause_s;
         window
+    }
+
+    /// What a burst adds to the window that begins now.
+    fn burst(&mut self) -> f64 {
+        if self.burst_left == 0 && self.random.next_unit() < self.world.burst_probability {
+            self.burst_left = 1 + self.random.next_below(2);
+            self.burst = 0.15 + 0.6 * self.random.next_unit();
+        }
+        let hit = if self.burst_left > 0 { self.burst } else { 0.0 };
+        self.burst_left -= usize::from(self.burst_left > 0);
+        hit
     }
 
     fn drift(&self) -> f64 {

@@ -10,6 +10,7 @@ mod work;
 use crate::elf::{Binary, Function};
 use crate::hook;
 use crate::layout::{FieldName, Location, Source};
+use crate::mark;
 use crate::trace::{Expression, Trace, trace};
 
 /// Greatest offset that is believed to lie within a session object, bytes.
@@ -63,6 +64,7 @@ pub fn wanted(name: &str) -> bool {
         .chain(&work::NAMES)
         .any(|wanted| name.starts_with(wanted))
         || hook::wanted(name)
+        || mark::wanted(name)
 }
 
 type Recipe = fn(&Binary) -> Option<Location>;

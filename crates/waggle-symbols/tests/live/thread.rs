@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use waggle_server::sandbox::Sandbox;
 use waggle_symbols::{
-    Binary, FieldName, Hook, HookSite, Location, Register, Site, StatementLayout, hook, recipe,
+    Binary, FieldName, Hook, HookSite, Location, Register, Site, StatementLayout, hook, mark,
+    recipe,
 };
 
 /// How long a stop may take to come before the test has failed.
@@ -45,6 +46,8 @@ impl Seen {
 /// The statement's end in the code of one server process.
 pub(crate) struct Place {
     address: u64,
+    /// Where statements within routines end, if they do not end there too.
+    routine_address: Option<u64>,
     /// Every hook of the build, and where it is mapped.
     hooks: Vec<(HookSite, u64)>,
     /// What to take off an `MDL_context_owner`'s address to have its `THD`'s.
@@ -59,13 +62,10 @@ impl Place {
     pub(crate) fn of(server: &Sandbox) -> Self {
         let (pid, exe) = (server.pid(), server.program().exe.as_path());
         let binary = Binary::open(exe, recipe::wanted).expect("a server binary");
-        // Where routines have an end of their own for their statements, it is the end of all.
-        let site = if let Ok(hook) = Hook::RoutineStatementEnd.find(&binary) {
-            hook.site
-        } else {
-            let end = binary.function_by_prefix("_Z18log_slow_statementP3THD");
-            Site::find(&end.expect("every build exports it"), 0).expect("a site")
-        };
+        let end = binary.function_by_prefix("_Z18log_slow_statementP3THD");
+        let site = Site::find(&end.expect("every build exports it"), 0).expect("a site");
+        let routine = mark::routine_end(&binary).expect("it shows");
+        let routine = routine.inspect(|routine| assert_eq!(routine.register, site.register));
         let layout = StatementLayout::decode(&binary);
         let hooks = Hook::ALL.into_iter().filter_map(|h| h.find(&binary).ok());
         let hooks = hooks.map(|found| {
@@ -76,6 +76,7 @@ impl Place {
             hooks: hooks.collect(),
             owner_offset: hook::owner_offset(&binary).expect("it shows").into(),
             address: mapped_at(pid, exe, site.file_offset),
+            routine_address: routine.map(|routine| mapped_at(pid, exe, routine.file_offset)),
             register: site.register,
             layout,
             memory: File::open(PathBuf::from(format!("/proc/{pid}/mem"))).expect("its memory"),
@@ -173,7 +174,8 @@ struct Traced<'a> {
 
 impl<'a> Traced<'a> {
     /// Stops thread `tid`, arms the breakpoint in it and one at each of `hooks` (three at most:
-    /// the processor has four), and lets it run.
+    /// the processor has four), and lets it run. With fewer, statements within routines stop it
+    /// too.
     fn arm(place: &'a Place, tid: i32, hooks: &[Hook]) -> Self {
         let known = place.hooks.iter();
         let hooks: Vec<_> = known.filter(|(h, _)| hooks.contains(&h.hook)).collect();
@@ -192,7 +194,9 @@ impl<'a> Traced<'a> {
         loop {
             let signal = self.wait_for_stop();
             let registers = self.registers();
-            if signal == libc::SIGTRAP && registers.rip == self.place.address {
+            let is_end = self.place.address == registers.rip
+                || self.place.routine_address == Some(registers.rip);
+            if signal == libc::SIGTRAP && is_end {
                 let mut seen = self.place.read(held(&registers, self.place.register));
                 seen.passed = passed;
                 return seen;
@@ -222,9 +226,12 @@ impl<'a> Traced<'a> {
             let start = std::mem::offset_of!(libc::user, u_debugreg);
             (start + index * size_of::<u64>()) as u64
         };
+        const BREAKPOINTS: usize = 4;
         let hooks = self.hooks.iter().map(|(_, at)| *at);
+        let all = [self.place.address].into_iter().chain(hooks);
+        let all = all.chain(self.place.routine_address).take(BREAKPOINTS);
         let mut enabled = 0;
-        for (index, address) in [self.place.address].into_iter().chain(hooks).enumerate() {
+        for (index, address) in all.enumerate() {
             if on {
                 self.request(libc::PTRACE_POKEUSER, register(index), address);
                 // This thread only, one byte, on execution.

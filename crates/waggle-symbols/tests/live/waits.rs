@@ -154,11 +154,8 @@ fn a_commit_passes_redo_and_binary_log() {
         let stage = Stage::alone(flavour);
         let mut session = stage.session(stage.server.dsn());
         let passes: &[&[Hook]] = match flavour {
-            Flavour::MySql => &[
-                &[Hook::BinlogCommit, Hook::BinlogFlush, Hook::BinlogSync],
-                &[Hook::RedoWrite],
-            ],
-            _ => &[&[Hook::BinlogQueue, Hook::BinlogLead]],
+            Flavour::MySql => &[&[Hook::BinlogCommit], &[Hook::RedoWrite]],
+            _ => &[&[Hook::BinlogWrite]],
         };
         for hooks in passes {
             session.hooks = hooks.to_vec();
@@ -172,10 +169,6 @@ fn a_commit_passes_redo_and_binary_log() {
                 if *hook == Hook::BinlogCommit {
                     assert_eq!(times, [[written.thd]], "{what}");
                 }
-            }
-            if *hooks == [Hook::BinlogQueue, Hook::BinlogLead] {
-                // Both are about the same entry of the group.
-                assert_eq!(written.passed[0].1, written.passed[1].1, "{what}");
             }
         }
     }

@@ -11,7 +11,7 @@ use waggle_stats::compare::Window;
 const LINE_EVERY_S: u64 = 10;
 
 /// The bar, or the lines.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     started: Instant,
     windows: AtomicU64,
@@ -19,7 +19,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(budget: Duration) -> Self {
+    pub(crate) fn new(budget: Duration) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{elapsed:>4} {bar:30} {wide_msg}");
             let bar = ProgressBar::new(budget.as_secs());
@@ -35,7 +35,7 @@ impl Progress {
     }
 
     /// Says what begins.
-    pub(super) fn say(&self, what: &str) {
+    pub(crate) fn say(&self, what: &str) {
         let elapsed = self.started.elapsed().as_secs();
         match &self.bar {
             Some(bar) => {
@@ -47,7 +47,7 @@ impl Progress {
     }
 
     /// A window of `arm` was measured.
-    pub(super) fn window(&self, arm: &str, window: &Window) {
+    pub(crate) fn window(&self, arm: &str, window: &Window) {
         let count = self.windows.fetch_add(1, Ordering::Relaxed) + 1;
         let elapsed = self.started.elapsed().as_secs();
         let cpu = window.server_cpu_ns as f64 / 1e3 / (window.statements.max(1)) as f64;
@@ -67,7 +67,7 @@ impl Progress {
     }
 
     /// Clears the bar.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use waggle_report::document::Document;
 use waggle_report::run::{PAGE_FILE, Run};
 
-/// Show a run again: as text, or as a page that opens in a browser without a network
+/// Show a run again: as text, Markdown, CSV, JSON, or as a page that needs no network
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Directory of the run, as in `waggle-runs/<time>-<verb>-<name>`
@@ -15,8 +16,11 @@ pub(crate) struct Args {
     /// What to make of it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Where to write it: text goes to standard output by default, a page to RUN/report.html;
-    /// `-` is standard output
+    /// What the lines of a CSV are
+    #[arg(long, value_enum, default_value_t = Rows::Windows)]
+    rows: Rows,
+    /// Where to write it: to standard output by default, a page to RUN/report.html; `-` is standard
+    /// output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -26,15 +30,32 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// Tables and sentences for a terminal
     Text,
-    /// One self-contained HTML file (lab runs)
+    /// One self-contained HTML file (runs of lab and bench)
     Html,
+    /// Markdown with tables (runs of lab and bench)
+    Md,
+    /// Lines of figures for other programs (runs of lab and bench)
+    Csv,
+    /// The whole document
+    Json,
+}
+
+/// What a line of CSV stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Rows {
+    /// A window of lab, an interval of bench: what was measured
+    Windows,
+    /// An estimate with its interval: what came out (lab runs)
+    Results,
 }
 
 /// What was asked for, checked.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) run: Run,
+    pub(crate) document: Document,
     pub(crate) format: Format,
+    pub(crate) rows: Rows,
     pub(crate) place: Place,
 }
 
@@ -47,25 +68,52 @@ pub(crate) enum Place {
 
 impl Args {
     /// Opens the run and checks that it can be shown as asked. Nothing is written.
-    pub(crate) fn plan(self) -> anyhow::Result<Plan> {
+    pub(crate) fn plan(self, json: bool) -> anyhow::Result<Plan> {
         let run = Run::open(&self.run).context("cannot show this run")?;
-        if self.format == Format::Html && run.lab()?.is_none() {
-            bail!(
-                "{} holds no lab report, and pages are made of those only; leave out \
-                 `--format html` to see it as text",
-                run.path().display()
-            );
-        }
+        let document = Document::read(&run).context("cannot show this run")?;
+        check(&document, self.format, self.rows, &run)?;
+        let format = match self.format {
+            Format::Text if json && self.output.is_none() => Format::Json,
+            format => format,
+        };
         let place = match self.output {
             Some(file) if file.as_os_str() == "-" => Place::Stdout,
             Some(file) => Place::File(file),
-            None if self.format == Format::Html => Place::File(run.path().join(PAGE_FILE)),
+            None if format == Format::Html => Place::File(run.path().join(PAGE_FILE)),
             None => Place::Stdout,
         };
         Ok(Plan {
             run,
-            format: self.format,
+            document,
+            format,
+            rows: self.rows,
             place,
         })
+    }
+}
+
+/// What this run cannot be shown as, and what to ask for instead.
+fn check(document: &Document, format: Format, rows: Rows, run: &Run) -> anyhow::Result<()> {
+    let name = match format {
+        Format::Text | Format::Json => return Ok(()),
+        Format::Html => "html",
+        Format::Md => "md",
+        Format::Csv => "csv",
+    };
+    let path = run.path().display();
+    match document {
+        Document::Other => bail!(
+            "{path} is a run of {verb} without a lab report, and `--format {name}` is made of lab \
+             and bench runs only; leave it out to see the run as text",
+            verb = match run.facts().verb.as_str() {
+                "" => "an unknown verb",
+                verb => verb,
+            },
+        ),
+        Document::Bench(_) if format == Format::Csv && rows == Rows::Results => bail!(
+            "{path} is a run of bench, whose results are one document; use `--format json`, or \
+             `--rows windows` for its intervals"
+        ),
+        _ => Ok(()),
     }
 }

@@ -1,8 +1,8 @@
 //! `waggle report`: what did this run find?
 //!
-//! Reads a run directory and shows it again: a lab run as its report (text, page or JSON), any
-//! other run as its facts, its final result and the count of its samples. It measures nothing and
-//! changes nothing but the file it was asked to write.
+//! Reads a run directory and shows it again: lab runs, studies and bench runs as text, a page,
+//! Markdown, CSV or JSON; any other run as its facts, its final result and the count of its
+//! samples. It measures nothing and changes nothing but the file it was asked to write.
 
 mod args;
 
@@ -11,20 +11,16 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
 use serde_json::json;
-use waggle_report::run::Run;
-use waggle_report::{page, summary};
+use waggle_report::summary;
 
 pub(crate) use args::Args;
-use args::{Format, Place, Plan};
+use args::{Format, Place, Plan, Rows};
 
 use crate::cli::{Failure, Output};
 
 /// Shows a run again.
 pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
-    let plan = args.plan().map_err(Failure::unusable)?;
-    if out.json && plan.format == Format::Text && plan.place == Place::Stdout {
-        return document(&plan.run, out).map_err(Failure::ran);
-    }
+    let plan = args.plan(out.json).map_err(Failure::unusable)?;
     let text = render(&plan).map_err(Failure::ran)?;
     write(&plan.place, &text).map_err(Failure::ran)?;
     match &plan.place {
@@ -40,29 +36,24 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     }
 }
 
-/// The lab report if there is one, or else the facts and the result, as one JSON document.
-fn document(run: &Run, out: &Output) -> anyhow::Result<()> {
-    match run.lab()? {
-        Some(report) => out.json(&report),
-        None => out.json(&json!({ "run": run.facts(), "result": run.result()? })),
-    }
-    .context("cannot write to standard output")
-}
-
 fn render(plan: &Plan) -> anyhow::Result<String> {
-    match plan.format {
+    let document = &plan.document;
+    let made = match plan.format {
         Format::Text => {
             let bold = plan.place == Place::Stdout && io::stdout().is_terminal();
-            Ok(summary::text(&plan.run, bold)?)
+            Some(summary::text(&plan.run, bold)?)
         }
-        Format::Html => {
-            let report = plan
-                .run
-                .lab()?
-                .context("the lab report of the run is gone")?;
-            Ok(page::render(&report))
+        Format::Html => document.html(),
+        Format::Md => document.markdown(),
+        Format::Csv if plan.rows == Rows::Results => document.results_csv(),
+        Format::Csv => document.windows_csv(),
+        Format::Json => {
+            let mut text = serde_json::to_string_pretty(&document.json(&plan.run)?)?;
+            text.push('\n');
+            Some(text)
         }
-    }
+    };
+    made.context("this run has no such form")
 }
 
 fn write(place: &Place, text: &str) -> anyhow::Result<()> {

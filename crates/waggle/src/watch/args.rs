@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use waggle_agent::aggregate::SampleSettings;
 use waggle_agent::budget::Limits;
 use waggle_probes::statement::{Options, TEXT_BYTES_MAX};
@@ -11,6 +12,9 @@ use waggle_wire::Dsn;
 
 use super::exports::{ExportArgs, Exports};
 use crate::cli::Failure;
+
+/// Room for a further server, bytes: 7,000 point selects, or 20 ms at 350,000 a second.
+const RING_BYTES_FURTHER: u32 = 2 << 20;
 
 /// Watch every statement of running servers, from the kernel.
 #[derive(Debug, clap::Args)]
@@ -59,8 +63,8 @@ pub(crate) struct Args {
     #[arg(long)]
     literals: bool,
 
-    /// CPU time waggle may use, percent of one core; over it, it leaves out texts, then samples,
-    /// wait classes, and everything but the count, and says so
+    /// CPU time waggle and its probes in the servers may use, percent of one core; over it, it
+    /// leaves out texts, then samples, wait classes, and everything but the count, and says so
     #[arg(long, value_name = "PERCENT")]
     max_cpu: Option<f64>,
 
@@ -72,8 +76,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = SourceArg::Uprobe)]
     source: SourceArg,
 
-    /// With --source slowlog: the file to follow
-    #[arg(long, value_name = "FILE", required_if_eq("source", "slowlog"))]
+    /// With --source slowlog: the file to follow [default: the one that the server at --dsn names]
+    #[arg(long, value_name = "FILE")]
     slow_log: Option<PathBuf>,
 
     /// Ask this server for counters and lock tables, and with --source perfschema for statements
@@ -84,14 +88,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = Options::default().text_bytes_max)]
     text_bytes: u32,
 
-    /// Room between kernel and agent, KiB; a full ring loses statements, and counts them
-    #[arg(long, value_name = "KIB", default_value_t = Options::default().ring_bytes >> 10)]
-    ring_kib: u32,
+    /// Room between kernel and agent, KiB a server; a full ring loses statements, and counts them
+    /// [default: 8192, and 2048 for each further server]
+    #[arg(long, value_name = "KIB")]
+    ring_kib: Option<u32>,
 
     #[command(flatten)]
     exports: ExportArgs,
 
-    /// Obey `attach`, `empty`, `detach`, `quit` lines on standard input, one JSON line each
+    /// Obey `attach`, `empty`, `burn NS`, `detach`, `quit` lines on standard input, one JSON line
+    /// each
     #[arg(long, hide = true)]
     control: bool,
 }
@@ -99,9 +105,9 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct TargetArgs {
-    /// Watch the server with this process id
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    /// Watch the server with this process id; repeat for several
+    #[arg(long = "pid", value_name = "PID")]
+    pids: Vec<u32>,
 
     /// Watch every MySQL and MariaDB server of this host, also those that start later
     #[arg(long)]
@@ -130,9 +136,9 @@ pub(super) enum SourceArg {
 }
 
 /// Which servers are watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    Pid(u32),
+    Pids(Vec<u32>),
     All,
     Sandbox(Flavour),
     HostOnly,
@@ -154,8 +160,23 @@ pub(super) struct Plan {
     pub(super) dsn: Option<Dsn>,
     pub(super) slow_log: Option<PathBuf>,
     pub(super) probe: Options,
+    pub(super) ring_bytes_further: u32,
     pub(super) exports: Exports,
     pub(super) control: bool,
+}
+
+impl TargetArgs {
+    fn plan(&self) -> Target {
+        let mut pids = self.pids.clone();
+        pids.sort_unstable();
+        pids.dedup();
+        match (self.all, self.sandbox) {
+            _ if !pids.is_empty() => Target::Pids(pids),
+            (_, Some(flavour)) => Target::Sandbox(flavour),
+            (true, _) => Target::All,
+            _ => Target::HostOnly,
+        }
+    }
 }
 
 impl Args {
@@ -177,25 +198,22 @@ impl Args {
                 "--slower {milliseconds}: use a number of milliseconds from 0 to 1000000000"
             )))
         };
-        let target = match (self.target.pid, self.target.all, self.target.sandbox) {
-            (Some(pid), _, _) => Target::Pid(pid),
-            (_, _, Some(flavour)) => Target::Sandbox(flavour),
-            (_, true, _) => Target::All,
-            _ => Target::HostOnly,
-        };
         let dsn = self.dsn()?;
+        let target = self.target.plan();
         if !(64..=TEXT_BYTES_MAX).contains(&self.text_bytes) {
             return Err(Failure::unusable(anyhow::anyhow!(
                 "--text-bytes {}: use 64 to {TEXT_BYTES_MAX}",
                 self.text_bytes
             )));
         }
-        if !(64..=1 << 20).contains(&self.ring_kib) {
+        if let Some(kib) = self.ring_kib
+            && !(64..=1 << 20).contains(&kib)
+        {
             return Err(Failure::unusable(anyhow::anyhow!(
-                "--ring-kib {}: use 64 to 1048576",
-                self.ring_kib
+                "--ring-kib {kib}: use 64 to 1048576"
             )));
         }
+        let ring_bytes = self.ring_kib.map(|kib| kib << 10);
         let limits = self.limits()?;
         let slower = self.slower.map(slower).transpose()?;
         let samples = SampleSettings {
@@ -218,8 +236,9 @@ impl Args {
             slower,
             probe: Options {
                 text_bytes_max: self.text_bytes,
-                ring_bytes: self.ring_kib << 10,
+                ring_bytes: ring_bytes.unwrap_or(Options::default().ring_bytes),
             },
+            ring_bytes_further: ring_bytes.unwrap_or(RING_BYTES_FURTHER),
             exports: self.exports.plan()?,
             control: self.control,
         })
@@ -246,27 +265,37 @@ impl Args {
 
     /// The one server that may be asked, if the flags name one.
     fn dsn(&self) -> Result<Option<Dsn>, Failure> {
-        let wanted = matches!(self.source, SourceArg::Perfschema);
-        if self.source != SourceArg::Uprobe && self.target.pid.is_none() {
+        let wanted = match self.source {
+            SourceArg::Perfschema => Some("asks the server: name it with --dsn or WAGGLE_DSN"),
+            SourceArg::Slowlog if self.slow_log.is_none() => {
+                Some("needs the file: name it with --slow-log, or its server with --dsn")
+            }
+            _ => None,
+        };
+        if self.source != SourceArg::Uprobe && self.target.pids.len() != 1 {
             return Err(Failure::unusable(anyhow::anyhow!(
                 "--source other than uprobe watches one server: name it with --pid"
             )));
         }
-        if self.dsn.is_some() && self.target.pid.is_none() {
+        if self.dsn.is_some() && self.target.pids.len() != 1 {
             return Err(Failure::unusable(anyhow::anyhow!(
                 "--dsn belongs to one server: name it with --pid"
             )));
         }
         let named = self.dsn.clone().or_else(|| {
             let variable = std::env::var("WAGGLE_DSN").ok();
-            variable.filter(|_| wanted)
+            variable.filter(|_| wanted.is_some())
         });
-        match named {
-            Some(text) => Ok(Some(text.parse().map_err(Failure::unusable)?)),
-            None if wanted => Err(Failure::unusable(anyhow::anyhow!(
-                "--source perfschema asks the server: name it with --dsn or WAGGLE_DSN"
-            ))),
-            None => Ok(None),
+        match (named, wanted) {
+            (Some(text), _) => Ok(Some(text.parse().map_err(Failure::unusable)?)),
+            (None, Some(why)) => {
+                let source = self.source.to_possible_value();
+                let source = source.map_or_else(String::new, |s| s.get_name().to_owned());
+                Err(Failure::unusable(anyhow::anyhow!(
+                    "--source {source} {why}"
+                )))
+            }
+            (None, None) => Ok(None),
         }
     }
 }

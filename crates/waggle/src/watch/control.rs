@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 
 use serde_json::Value;
+use waggle_probes::burn::{BURN_NS_MAX, Burn};
 
 /// One order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +13,10 @@ pub(super) enum Order {
     Attach,
     /// Attach the empty program.
     Empty,
+    /// Attach the burning program: `burn NS`, or `burn nothing` for the trap alone.
+    Burn(Burn),
+    /// Have the kernel count run times: `runs on`, `runs off`.
+    CountRuns(bool),
     /// Detach.
     Detach,
     /// Report counters.
@@ -49,16 +54,29 @@ impl Orders {
         let mut orders = Vec::new();
         while let Some(end) = self.pending.iter().position(|b| *b == b'\n') {
             let line: Vec<u8> = self.pending.drain(..=end).collect();
-            orders.push(match line.trim_ascii() {
-                b"attach" => Order::Attach,
-                b"empty" => Order::Empty,
-                b"detach" => Order::Detach,
-                b"status" => Order::Status,
-                b"quit" => Order::Quit,
-                _ => Order::Unknown,
-            });
+            orders.push(Order::parse(line.trim_ascii()));
         }
         Ok(orders)
+    }
+}
+
+impl Order {
+    fn parse(line: &[u8]) -> Self {
+        match line {
+            b"attach" => Self::Attach,
+            b"empty" => Self::Empty,
+            b"detach" => Self::Detach,
+            b"status" => Self::Status,
+            b"quit" => Self::Quit,
+            b"runs on" => Self::CountRuns(true),
+            b"runs off" => Self::CountRuns(false),
+            b"burn nothing" => Self::Burn(Burn::Nothing),
+            _ => line
+                .strip_prefix(b"burn ")
+                .and_then(|ns| std::str::from_utf8(ns).ok()?.parse().ok())
+                .filter(|ns| *ns <= BURN_NS_MAX)
+                .map_or(Self::Unknown, |ns| Self::Burn(Burn::Ns(ns))),
+        }
     }
 }
 
@@ -67,4 +85,28 @@ pub(super) fn answer(value: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{value}")?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_burned_is_read_and_what_cannot_be_is_refused() {
+        let parsed = |line: &str| Order::parse(line.as_bytes());
+        assert_eq!(parsed("burn 0"), Order::Burn(Burn::Ns(0)));
+        assert_eq!(parsed("burn 100000"), Order::Burn(Burn::Ns(BURN_NS_MAX)));
+        assert_eq!(parsed("burn nothing"), Order::Burn(Burn::Nothing));
+        assert_eq!(parsed("runs on"), Order::CountRuns(true));
+        for odd in [
+            "burn",
+            "burn ",
+            "burn -1",
+            "burn 1us",
+            "burn 100001",
+            "runs",
+        ] {
+            assert_eq!(parsed(odd), Order::Unknown, "{odd}");
+        }
+    }
 }

@@ -7,6 +7,7 @@
 //! Invariant: a server is only ever looked at. The probe goes with this process.
 
 mod args;
+mod burn;
 mod control;
 mod exports;
 mod log;
@@ -19,6 +20,7 @@ mod session;
 pub(crate) use args::Args;
 
 use anyhow::{Context, anyhow};
+use waggle_agent::Access;
 use waggle_agent::agent::{self, Agent};
 use waggle_agent::aggregate;
 use waggle_agent::source::Source;
@@ -40,9 +42,10 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
         crate::preflight::can_trace()?;
     }
     let (servers, sandbox) = targets(&plan)?;
-    let mut agent = Agent::new(settings(&plan));
+    let access = plan.dsn.clone().map(Access::from);
+    let mut agent = Agent::new(settings(&plan, access.clone()));
     for server in servers {
-        add(&mut agent, server, &plan).map_err(Failure::Unusable)?;
+        add(&mut agent, server, &plan, access.as_ref()).map_err(Failure::Unusable)?;
     }
     let needs_server = plan.target != Target::HostOnly;
     plan.exports
@@ -58,30 +61,40 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     result
 }
 
-fn settings(plan: &Plan) -> agent::Settings {
+fn settings(plan: &Plan, access: Option<Access>) -> agent::Settings {
     agent::Settings {
         follow: plan.target == Target::All,
         capture: !plan.control,
         probe: plan.probe,
+        ring_bytes_further: plan.ring_bytes_further,
         aggregate: aggregate::Settings {
             samples: plan.samples,
             ..aggregate::Settings::default()
         },
         interval: plan.interval,
         host: !plan.control,
-        dsn: plan.dsn.clone(),
+        access,
         limits: plan.limits,
     }
 }
 
 /// Opens the source that the plan names.
-fn add(agent: &mut Agent, server: Found, plan: &Plan) -> anyhow::Result<()> {
-    let source: Box<dyn Source> = match (plan.source, &plan.dsn, &plan.slow_log) {
+fn add(
+    agent: &mut Agent,
+    server: Found,
+    plan: &Plan,
+    access: Option<&Access>,
+) -> anyhow::Result<()> {
+    let source: Box<dyn Source> = match (plan.source, access, &plan.slow_log) {
         (SourceArg::Packets, ..) => {
             Box::new(PacketSource::open(&PacketPlan::of(server.process.pid))?)
         }
-        (SourceArg::Perfschema, Some(dsn), _) => Box::new(PerfschemaSource::open(dsn)?),
+        (SourceArg::Perfschema, Some(access), _) => Box::new(PerfschemaSource::open(&access.dsn)?),
         (SourceArg::Slowlog, _, Some(path)) => Box::new(SlowlogSource::open(path)?),
+        (SourceArg::Slowlog, Some(access), None) => {
+            let pid = Some(server.process.pid);
+            Box::new(SlowlogSource::of_server(access, pid)?)
+        }
         // The plan names what each needs.
         _ => return agent.add(server),
     };
@@ -101,8 +114,11 @@ fn server(pid: u32) -> Result<Found, Failure> {
 }
 
 fn targets(plan: &Plan) -> Result<(Vec<Found>, Option<Sandbox>), Failure> {
-    match plan.target {
-        Target::Pid(pid) => Ok((vec![server(pid)?], None)),
+    match &plan.target {
+        Target::Pids(pids) => {
+            let servers: Result<_, _> = pids.iter().map(|pid| server(*pid)).collect();
+            Ok((servers?, None))
+        }
         Target::All => {
             // The agent finds them, those that run and those that come.
             if process::find_servers().is_empty() {
@@ -112,7 +128,7 @@ fn targets(plan: &Plan) -> Result<(Vec<Found>, Option<Sandbox>), Failure> {
         }
         Target::HostOnly => Ok((Vec::new(), None)),
         Target::Sandbox(flavour) => {
-            let sandbox = Sandbox::start(&SandboxSpec::new(flavour))
+            let sandbox = Sandbox::start(&SandboxSpec::new(*flavour))
                 .map_err(|error| Failure::unusable(anyhow::Error::from(error)))?;
             eprintln!("throw-away server: --dsn '{}'", sandbox.dsn_socket());
             Ok((vec![server(sandbox.pid())?], Some(sandbox)))

@@ -12,6 +12,7 @@ use waggle_agent::view::View;
 use waggle_probes::statement::Program;
 
 use super::args::{Plan, Target};
+use super::burn::Burner;
 use super::control::{self, Order, Orders};
 use super::log::StatementLog;
 use super::present::{Lines, Presenter};
@@ -33,6 +34,7 @@ pub(super) struct Session {
     agent: Agent,
     log: Option<StatementLog>,
     record: Option<Record>,
+    burner: Option<Burner>,
     interrupt: Interrupt,
     started: Instant,
     latest: Arc<View>,
@@ -60,6 +62,7 @@ impl Session {
         }
         Ok(Self {
             record,
+            burner: None,
             log,
             plan,
             out,
@@ -199,15 +202,30 @@ impl Session {
         match order {
             Order::Attach => self.agent.attach(Program::Capture)?,
             Order::Empty => self.agent.attach(Program::Empty)?,
-            Order::Detach => self.agent.detach(tap(&mut self.log)),
-            Order::Status => {}
-            Order::Quit | Order::Unknown => {
-                anyhow::bail!("orders are attach, empty, detach, status, quit");
+            Order::Burn(burn) => self.burner()?.attach(burn)?,
+            Order::CountRuns(on) => self.burner()?.count_runs(on)?,
+            Order::Detach => {
+                self.agent.detach(tap(&mut self.log));
+                if let Some(burner) = &mut self.burner {
+                    burner.detach();
+                }
             }
+            Order::Status => {}
+            Order::Quit | Order::Unknown => anyhow::bail!(
+                "orders are attach, empty, burn NS, burn nothing, runs on, runs off, detach, \
+                 status, quit"
+            ),
         }
         // The counters in the answer are those of this moment.
         while self.agent.drain(tap(&mut self.log)) >= DRAIN_ON {}
         Ok(())
+    }
+
+    fn burner(&mut self) -> anyhow::Result<&mut Burner> {
+        if self.burner.is_none() {
+            self.burner = Some(Burner::load(&self.plan.target)?);
+        }
+        Ok(self.burner.as_mut().expect("just loaded"))
     }
 
     fn status(&self) -> serde_json::Value {
@@ -215,11 +233,13 @@ impl Session {
         let totals = self.agent.totals();
         json!({
             "captured": totals.captured,
+            "own": totals.own,
             "other_commands": totals.other_commands,
             "hits": totals.hits,
-            "ring_full": totals.lost,
+            "lost": self.agent.lost(),
             "agent_cpu_ns": (own.cpu_s * 1e9) as u64,
             "agent_rss_bytes": own.rss_bytes,
+            "burn": self.burner.as_ref().map(Burner::status),
         })
     }
 }

@@ -1,5 +1,10 @@
 //! `waggle lab run` and `waggle report`: a short experiment on a real server, whole and cut short.
 
+mod arms;
+mod base;
+mod resume;
+
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -8,22 +13,30 @@ use waggle_server::Flavour;
 use crate::watch::stage::{Running, can_watch, turn, waggle, wait_until};
 
 /// Starts a lab run with one arm of its own; `runs` is where its run directory goes.
-fn start(runs: &Path, arms: &[&str], seconds: &str) -> Running {
+fn start(runs: &Path, arms: &[&str], windows: &str) -> Running {
     let mut command = waggle(&["lab", "run", "--sandbox", "mariadb", "--json"]);
     command.args([
         "--threads",
         "4",
         "--table-size",
         "1000",
-        "--budget",
-        seconds,
+        "--windows",
+        windows,
         "--runs",
     ]);
     command.arg(runs);
     for arm in arms {
         command.args(["--arm", arm]);
     }
-    Running::start(&mut command)
+    Running::start(command.process_group(0))
+}
+
+/// Ctrl-C at a terminal, which is for everything in the foreground; the process was started as a
+/// group of its own.
+pub(crate) fn press_ctrl_c(running: &Running) {
+    let group = i32::try_from(running.pid()).expect("a pid");
+    // SAFETY: the group of our own child, not yet waited for.
+    assert_eq!(unsafe { libc::kill(-group, libc::SIGINT) }, 0);
 }
 
 /// The one run directory below `runs`.
@@ -91,7 +104,7 @@ fn a_run_captures_every_statement_and_its_report_can_be_made_again() {
         return;
     }
     let runs = tempfile::tempdir().expect("a folder");
-    let ended = start(runs.path(), &["watch", "general-log"], "30").end();
+    let ended = start(runs.path(), &["watch", "general-log"], "8").end();
     let document: Value = serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr));
     // A noisy moment may spoil the A/A arm; then, and only then, the run says so and fails.
@@ -146,7 +159,7 @@ fn an_interrupted_run_reports_what_there_is_and_leaves_nothing() {
         return;
     }
     let runs = tempfile::tempdir().expect("a folder");
-    let running = start(runs.path(), &["watch"], "120");
+    let running = start(runs.path(), &["watch"], "500");
     let samples = |runs: &Path| {
         let file = run_directory(runs).join("samples.jsonl");
         std::fs::read_to_string(file)
@@ -159,11 +172,15 @@ fn an_interrupted_run_reports_what_there_is_and_leaves_nothing() {
     });
     let started = descendants(running.pid());
     assert!(started.len() >= 2, "a server and an observer: {started:?}");
-    running.signal(libc::SIGINT);
+    press_ctrl_c(&running);
     let ended = running.end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("interrupted"), "{}", ended.stderr);
-    assert!(run_directory(runs.path()).join("report.html").exists());
+    let directory = run_directory(runs.path());
+    assert!(directory.join("report.html").exists());
+    let samples = std::fs::read_to_string(directory.join("samples.jsonl")).expect("samples");
+    // A resumed run would not measure it.
+    assert!(!samples.contains("stopped"), "no arm was: {samples}");
     wait_until("all it started is gone", || !started.iter().any(exists));
 }
 
@@ -174,7 +191,7 @@ fn a_killed_run_leaves_neither_server_nor_probe() {
         return;
     }
     let runs = tempfile::tempdir().expect("a folder");
-    let running = start(runs.path(), &["watch"], "120");
+    let running = start(runs.path(), &["watch"], "500");
     let file = || run_directory(runs.path()).join("samples.jsonl");
     wait_until("some windows were measured", || {
         std::fs::read_dir(runs.path()).is_ok_and(|e| e.count() == 1)
@@ -209,6 +226,40 @@ fn unusable_arguments_start_nothing() {
         (&["--threads", "0"], "--threads"),
         (&["--set", "nonsense"], "--set"),
         (&["--arm", "nonsense"], "--arm"),
+        (&["--arm", "x:on SET GLOBAL a = 1"], "write both"),
+        (&["--arms", "/not/there.toml"], "/not/there.toml"),
+        (&["--until", "60%"], "--until"),
+        (&["--budget", "10x"], "--budget"),
+        (&["--rate", "0"], "--rate"),
+        (&["--windows", "0"], "--windows"),
+        (&["--limit-cpus", "0"], "--limit-cpus"),
+        (&["--option", "nonsense"], "--option"),
+        (&["--resume", "/not/there"], "/not/there"),
+        // Said before the start, with what is needed.
+        (
+            &[
+                "--sandbox",
+                "mariadb",
+                "--tables",
+                "1000",
+                "--table-size",
+                "900000000",
+            ],
+            "too little disk",
+        ),
+        (
+            &[
+                "--sandbox",
+                "mariadb",
+                "--threads",
+                "10000",
+                "--set",
+                "innodb_buffer_pool_size=9T",
+                "--table-size",
+                "100000000",
+            ],
+            "too little",
+        ),
         (&["--workload", "nonsense"], "nonsense"),
     ] {
         let runs = tempfile::tempdir().expect("a folder");

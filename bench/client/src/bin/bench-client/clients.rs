@@ -44,7 +44,8 @@ impl Client {
                 command.arg(script).args([threads, time]).args(tables);
                 command
                     .args(server.sysbench_options(cell.transport))
-                    .arg("run");
+                    // The native workloads' own; sysbench's `special` spares the server misses.
+                    .args(["--rand-type=uniform", "run"]);
             }
             Client::Waggle | Client::WaggleThreads | Client::WaggleScript => {
                 let installed = PathBuf::from(SCRIPTS).join(&script).with_extension("lua");

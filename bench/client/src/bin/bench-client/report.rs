@@ -145,7 +145,7 @@ pub(crate) fn markdown(args: &Args, results: &[CellResult]) -> anyhow::Result<St
          rounds; ratios are geometric means over pairs of one round, client over sysbench, with \
          the 95% interval (t). `bare` is a loop without script, clock or histogram on the same \
          socket, a thread a connection: the floor of that way; `bare-uring` is two threads with \
-         io_uring. {} tables of {} rows.\n",
+         io_uring. {} tables of {} rows, drawn uniformly by every client.\n",
         args.rounds, args.seconds, args.tables, args.table_size
     )?;
     for result in results {

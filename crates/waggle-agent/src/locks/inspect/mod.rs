@@ -18,9 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use waggle_wire::{Connection, Dsn};
+use waggle_wire::Connection;
 
+use crate::budget::rights;
 use crate::sessions::Moment;
+use crate::sql::{Access, MARK};
 
 /// Least time between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -103,14 +105,19 @@ impl Inspector {
     ///
     /// # Errors
     /// No thread can be made.
-    pub fn start(dsn: Dsn) -> std::io::Result<Self> {
+    pub fn start(access: Access) -> std::io::Result<Self> {
+        let access = access.for_another();
         let (questions, inbox) = sync_channel(1);
         let (outbox, answers) = sync_channel(1);
         let connection_id = Arc::new(AtomicU64::new(0));
         let shared = Arc::clone(&connection_id);
         std::thread::Builder::new()
             .name("waggle-locks".into())
-            .spawn(move || serve(&dsn, &inbox, &outbox, &shared))?;
+            .spawn(move || {
+                // Refused where there are none to give up.
+                let _ = rights::keep(access.task(), false);
+                serve(&access, &inbox, &outbox, &shared);
+            })?;
         Ok(Self {
             questions: Some(questions),
             answers,
@@ -161,11 +168,16 @@ impl Inspector {
 
 /// The thread ends when the inspector is dropped: at once if it is idle, else when the question
 /// it has is answered or its time is up.
-fn serve(dsn: &Dsn, inbox: &Receiver<Question>, outbox: &SyncSender<Finding>, id: &AtomicU64) {
+fn serve(
+    access: &Access,
+    inbox: &Receiver<Question>,
+    outbox: &SyncSender<Finding>,
+    id: &AtomicU64,
+) {
     let mut connection: Option<Connection> = None;
     while let Ok(question) = inbox.recv() {
         let before = Moment::now();
-        let answer = connected(&mut connection, dsn).and_then(|connection| {
+        let answer = connected(&mut connection, access).and_then(|connection| {
             id.store(connection.connection_id().into(), Ordering::Relaxed);
             let mut finding = if connection.is_mariadb() {
                 mariadb::ask(connection)?
@@ -194,26 +206,25 @@ fn serve(dsn: &Dsn, inbox: &Receiver<Question>, outbox: &SyncSender<Finding>, id
 
 /// Type, name, status: the text is in the third column.
 fn deadlock(connection: &mut Connection) -> Result<Option<StatusDeadlock>, waggle_wire::Error> {
-    let rows = connection.query_rows(b"SHOW ENGINE INNODB STATUS")?;
+    let rows = rows::rows_of(connection, "SHOW ENGINE INNODB STATUS")?;
     let status = rows.first().and_then(|row| row.get(2)?.as_deref());
     Ok(status.and_then(latest_deadlock))
 }
 
 fn connected<'a>(
     connection: &'a mut Option<Connection>,
-    dsn: &Dsn,
+    access: &Access,
 ) -> Result<&'a mut Connection, waggle_wire::Error> {
     if let Some(connection) = connection {
         return Ok(connection);
     }
-    let mut fresh = Connection::connect(dsn)?;
+    let mut fresh = access.connect()?;
     fresh.set_timeout(Some(PATIENCE));
-    let limits: &[u8] = if fresh.is_mariadb() {
-        b"SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, max_statement_time = 2"
-    } else {
-        b"SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, \
-          max_execution_time = 2000"
+    let limit = match fresh.is_mariadb() {
+        true => "max_statement_time = 2",
+        false => "max_execution_time = 2000",
     };
-    fresh.query(limits)?;
+    let limits = "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1";
+    fresh.query(format!("{MARK}{limits}, {limit}").as_bytes())?;
     Ok(connection.insert(fresh))
 }

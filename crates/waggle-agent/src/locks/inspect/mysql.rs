@@ -5,11 +5,11 @@
 
 use waggle_wire::{Connection, Error};
 
-use super::rows::Columns;
-use super::{Finding, MetadataHold, RowWait};
+use super::rows::{self, Columns};
+use super::{Finding, MetadataHold};
 
 /// Ages are taken from the transactions' own start, which has whole seconds.
-const ROW_WAITS: &str = "SELECT /* waggle */ rx.trx_mysql_thread_id, bx.trx_mysql_thread_id, \
+const ROW_WAITS: &str = "SELECT rx.trx_mysql_thread_id, bx.trx_mysql_thread_id, \
     rl.OBJECT_SCHEMA, rl.OBJECT_NAME, rl.INDEX_NAME, rl.LOCK_MODE, bl.LOCK_MODE, \
     TIMESTAMPDIFF(MICROSECOND, rx.trx_started, NOW(6)), \
     TIMESTAMPDIFF(MICROSECOND, bx.trx_started, NOW(6)) \
@@ -22,7 +22,7 @@ const ROW_WAITS: &str = "SELECT /* waggle */ rx.trx_mysql_thread_id, bx.trx_mysq
     JOIN information_schema.INNODB_TRX bx ON bx.trx_id = w.BLOCKING_ENGINE_TRANSACTION_ID \
     LIMIT 1000";
 
-const METADATA: &str = "SELECT /* waggle */ t.PROCESSLIST_ID, m.OBJECT_TYPE, m.OBJECT_SCHEMA, \
+const METADATA: &str = "SELECT t.PROCESSLIST_ID, m.OBJECT_TYPE, m.OBJECT_SCHEMA, \
     m.OBJECT_NAME, m.LOCK_TYPE, m.LOCK_STATUS = 'PENDING' \
     FROM performance_schema.metadata_locks m \
     JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID \
@@ -31,10 +31,6 @@ const METADATA: &str = "SELECT /* waggle */ t.PROCESSLIST_ID, m.OBJECT_TYPE, m.O
     AND p.OBJECT_SCHEMA <=> m.OBJECT_SCHEMA AND p.OBJECT_NAME <=> m.OBJECT_NAME) \
     AND t.PROCESSLIST_ID IS NOT NULL LIMIT 5000";
 
-const TRANSACTIONS: &str = "SELECT /* waggle */ trx_mysql_thread_id, \
-    TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)) \
-    FROM information_schema.INNODB_TRX LIMIT 5000";
-
 /// Asks all that is known of the waits that go on.
 pub(super) fn ask(connection: &mut Connection) -> Result<Finding, Error> {
     let mut finding = Finding::default();
@@ -42,49 +38,19 @@ pub(super) fn ask(connection: &mut Connection) -> Result<Finding, Error> {
         finding.problem = Some("PERFORMANCE_SCHEMA is off".into());
         return Ok(finding);
     }
-    for row in connection.query_rows(ROW_WAITS.as_bytes())? {
-        let row = Columns(&row);
-        let (Some(waiter), Some(blocker)) = (row.number(0), row.number(1)) else {
-            continue;
-        };
-        finding.rows.push(RowWait {
-            waiter,
-            blocker,
-            table: row.table(2, 3),
-            index: row.text(4),
-            mode_wanted: row.text(5),
-            mode_held: row.text(6),
-            transaction_us: [row.number(7), row.number(8)],
-        });
-    }
+    finding.rows = rows::row_waits(connection, ROW_WAITS)?;
     finding.metadata = metadata(connection)?;
-    for row in connection.query_rows(TRANSACTIONS.as_bytes())? {
-        let row = Columns(&row);
-        finding
-            .transactions
-            .extend(row.number(0).zip(row.number(1)));
-    }
+    finding.transactions = rows::transactions(connection)?;
     Ok(finding)
 }
 
 /// `metadata_locks`, which MariaDB has too if its PERFORMANCE_SCHEMA is on.
 pub(super) fn metadata(connection: &mut Connection) -> Result<Vec<MetadataHold>, Error> {
-    let rows = connection.query_rows(METADATA.as_bytes())?;
-    let holds = rows.iter().filter_map(|row| {
-        let row = Columns(row);
-        let named = row.table(2, 3);
-        Some(MetadataHold {
-            connection_id: row.number(0)?,
-            object: if named.is_empty() { row.text(1) } else { named },
-            mode: row.text(4),
-            is_pending: row.number(5) == Some(1),
-        })
-    });
-    Ok(holds.collect())
+    rows::holds(connection, METADATA)
 }
 
 /// Without it the tables of locks are empty, whoever waits.
 fn is_on(connection: &mut Connection) -> Result<bool, Error> {
-    let rows = connection.query_rows(b"SELECT /* waggle */ @@performance_schema")?;
+    let rows = rows::rows_of(connection, "SELECT @@performance_schema")?;
     Ok(rows.first().and_then(|row| Columns(row).number(0)) == Some(1))
 }

@@ -3,7 +3,7 @@
 //! One socket with a TPACKET_V3 ring: the kernel fills blocks, hands each over when it is full or
 //! has waited, and takes it back when it was read. Invariants: the socket is opened in the
 //! server's network namespace by a thread that ends there; nothing is received before the filter
-//! is in place; the kernel's count of what found no room is read at every look.
+//! is in place; the kernel's counts of what came and of what found no room are read at every look.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_void};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::filter;
 
@@ -20,8 +21,8 @@ use super::filter;
 const BLOCK_BYTES: usize = 256 << 10;
 /// Frames vary in size; the kernel only wants a plausible one.
 const FRAME_BYTES: usize = 2048;
-/// A block is handed over this long after its first packet, ms: what comes in the last such span
-/// before the end is not told. A ring of small blocks outlives a pause of the reader of half a
+/// The kernel's timer hands a block over that is not full, ms: one that it finds with packets at a
+/// second tick, so within two. A ring of small blocks outlives a pause of the reader of half a
 /// second.
 const RETIRE_MS: u32 = 20;
 const PACKET_VERSION_3: c_int = 2;
@@ -56,6 +57,9 @@ pub(super) struct Ring {
     memory: NonNull<u8>,
     bytes: usize,
     next_block: usize,
+    /// Packets that the kernel put into the ring by the last [`Self::counts`], and those read.
+    put: u64,
+    read: u64,
 }
 
 // SAFETY: the memory belongs to this ring alone, and the kernel does not care which thread reads.
@@ -106,11 +110,32 @@ impl Ring {
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.next_block = (self.next_block + 1) % self.blocks();
         }
+        self.read += count as u64;
         count
     }
 
+    /// Packets that the kernel put into the ring by the last [`Self::counts`].
+    pub(super) fn put(&self) -> u64 {
+        self.put
+    }
+
+    /// Packets that were read.
+    pub(super) fn packets_read(&self) -> u64 {
+        self.read
+    }
+
+    /// Waits for a block, no longer than two ticks of the kernel's timer.
+    pub(super) fn wait(&self) {
+        let span = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(2 * RETIRE_MS) * 1_000_000,
+        };
+        // Whatever ends the wait, the ring is looked at next.
+        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&span));
+    }
+
     /// What the kernel counted since the last call.
-    pub(super) fn counts(&self) -> io::Result<RingCounts> {
+    pub(super) fn counts(&mut self) -> io::Result<RingCounts> {
         let mut stats = [0_u32; 3]; // packets, drops, freezes
         let mut length = size_of_val(&stats) as libc::socklen_t;
         // SAFETY: pointer and length describe `stats`.
@@ -123,9 +148,10 @@ impl Ring {
                 &raw mut length,
             )
         })?;
-        Ok(RingCounts {
-            dropped: stats[1].into(),
-        })
+        // Those that found no room are among the packets.
+        let [packets, dropped, _] = stats.map(u64::from);
+        self.put += packets.saturating_sub(dropped);
+        Ok(RingCounts { dropped })
     }
 }
 
@@ -265,6 +291,8 @@ fn open_here(plan: &RingPlan) -> io::Result<Ring> {
         memory,
         bytes,
         next_block: 0,
+        put: 0,
+        read: 0,
     };
     bind(&ring.socket, plan.loopback_only)?;
     Ok(ring)

@@ -340,6 +340,8 @@ impl Session {
             Phase::Commands | Phase::Lost if self.is_confirmed => {
                 self.hidden_by(bytes as usize + self.client.framer.begun())
             }
+            // Its first statement: what it is was seen, and there is no mean yet.
+            Phase::Commands => u64::from(self.client.framer.begun() > 0),
             Phase::Ignored | Phase::Tls(_) => return,
             _ => 0,
         };

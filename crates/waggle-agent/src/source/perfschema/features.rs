@@ -11,6 +11,13 @@ use super::digests::KEYS_MAX;
 use super::reader::{DIGESTS, DigestText, HISTOGRAMS_AT_ONCE, OWN};
 use crate::sql::{Failed, Session, number, text};
 
+/// The agent's statements that take no name: they ask for the state of replication. Others that
+/// ask for it have the same digest, and count as the agent's.
+const UNMARKED: [&str; 3] = [
+    "SHOW REPLICA STATUS",
+    "SHOW SLAVE STATUS",
+    "SHOW ALL SLAVES STATUS",
+];
 /// Longest text that is kept of a digest.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -159,9 +166,13 @@ impl Features {
     pub(super) fn text_of(&self, row: &SqlRow) -> Option<DigestText> {
         let column = |at: usize| row.get(at).and_then(Option::as_deref);
         let normalised = column(2).unwrap_or_default();
-        if normalised
+        let is_marked = normalised
             .windows(OWN.len())
-            .any(|window| window == OWN.as_bytes())
+            .any(|window| window == OWN.as_bytes());
+        if is_marked
+            || UNMARKED
+                .iter()
+                .any(|own| own.as_bytes() == normalised.trim_ascii())
         {
             return None;
         }
@@ -215,6 +226,7 @@ mod tests {
             features.text_of(&row)
         };
         assert!(of(b"SELECT ? AS `waggle_own` , `a`", Some(b"x")).is_none());
+        assert!(of(b"SHOW REPLICA STATUS", Some(b"SHOW REPLICA STATUS")).is_none());
         let Some(DigestText::Sample { sql, truncated }) = of(b"SELECT ?", Some(b"SELECT 1")) else {
             panic!()
         };

@@ -4,7 +4,7 @@
 //! that are not known yet, for the histograms of those with the most time, and for what runs now.
 //! Neighbours: `digests` and `bars` make differences of it. Invariants: every statement begins
 //! with the column `waggle_own`, which the server keeps in its digest, so that the agent's own are
-//! known and left out; answers are bounded; a digest in a statement is hexadecimal digits.
+//! known and counted apart; answers are bounded; a digest in a statement is hexadecimal digits.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use super::features::{Features, PerfschemaError};
 use crate::sql::{Failed, Session, number, text};
 
 /// The name that marks the agent's own statements.
-pub(super) const OWN: &str = "waggle_own";
+pub(super) const OWN: &str = crate::sql::OWN_NAME;
 /// All rows are read every so many readings; else only those that changed lately.
 const ALL_ROWS_EVERY: u32 = 60;
 /// Texts asked for in one statement, and histograms in one reading.
@@ -84,6 +84,8 @@ pub(super) enum Answer {
     Read {
         records: Vec<Record>,
         running: Vec<Running>,
+        /// The agent's own statements since the last reading.
+        own: u64,
         /// How long it took.
         took: Duration,
     },
@@ -125,18 +127,20 @@ impl Reader {
     /// One reading.
     pub(super) fn read(&mut self) -> Answer {
         let begun = Instant::now();
-        let read = self.records().and_then(|records| {
+        let read = self.records().and_then(|(records, own)| {
             let running = self.running()?;
             Ok(Answer::Read {
                 records,
                 running,
+                own,
                 took: begun.elapsed(),
             })
         });
         read.unwrap_or_else(|error| Answer::Failed(error.to_string()))
     }
 
-    fn records(&mut self) -> Result<Vec<Record>, Failed> {
+    /// What came since the last reading, and how many of the agent's own.
+    fn records(&mut self) -> Result<(Vec<Record>, u64), Failed> {
         // Another connection may be to a server that was started anew: then all rows count.
         self.session.connection().map_err(Failed::NoConnection)?;
         let is_other = self.connects != self.session.connects();
@@ -151,9 +155,12 @@ impl Reader {
         self.readings = self.readings.wrapping_add(1);
         let mut grown = self.digests.take(rows, is_all);
         self.learn_texts(&grown)?;
+        let mut own = 0;
         grown.retain(|one| {
-            let own = one.key.1.as_ref().map(|digest| self.texts.get(digest));
-            !matches!(own, Some(Some(None)))
+            let text = one.key.1.as_ref().map(|digest| self.texts.get(digest));
+            let is_own = matches!(text, Some(Some(None)));
+            own += u64::from(is_own) * one.delta.count();
+            !is_own
         });
         let bars = self.bars(&mut grown)?;
         let records = grown.into_iter().zip(bars).map(|(one, bars)| Record {
@@ -173,7 +180,7 @@ impl Reader {
             self.texts
                 .retain(|digest, _| digests.contains(digest.as_slice()));
         }
-        Ok(records)
+        Ok((records, own))
     }
 
     /// The rows that changed within so many seconds, or all.

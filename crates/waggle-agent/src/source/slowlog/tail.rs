@@ -83,6 +83,12 @@ impl Tail {
         self.grown.elapsed()
     }
 
+    /// Bytes it has beyond what was read.
+    pub(super) fn unread(&self) -> u64 {
+        let length = self.file.metadata().map_or(0, |facts| facts.len());
+        length.saturating_sub(self.offset)
+    }
+
     /// Something was read of it.
     pub(super) fn was_read(&self) -> bool {
         self.offset > 0

@@ -6,6 +6,9 @@ use std::time::Instant;
 
 const HEAD: &str = "# User@Host: a[a] @ b []\n# Query_time: 1  Lock_time: 0\nSET timestamp=5;\n";
 
+/// Who takes observations.
+type Each<'a> = &'a mut dyn FnMut(Observation<'_>);
+
 struct Log {
     dir: tempfile::TempDir,
     source: SlowlogSource,
@@ -40,6 +43,14 @@ impl Log {
     }
 
     fn poll(&mut self) {
+        self.take(|source, each| source.poll(each));
+    }
+
+    fn finish(&mut self) {
+        self.take(|source, each| source.finish(each));
+    }
+
+    fn take(&mut self, read: impl FnOnce(&mut SlowlogSource, Each<'_>) -> anyhow::Result<usize>) {
         let mut each = |observation: Observation<'_>| match observation {
             Observation::Statement(statement) => {
                 let Text::Whole { sql, .. } = statement.text else {
@@ -50,7 +61,7 @@ impl Log {
             Observation::Lost { count, .. } => self.lost += count,
             other => panic!("{other:?}"),
         };
-        self.source.poll(&mut each).unwrap();
+        read(&mut self.source, &mut each).unwrap();
     }
 
     fn until(&mut self, count: usize) {
@@ -135,4 +146,16 @@ fn a_backlog_is_read_in_parts() {
     );
     log.until(200);
     assert_eq!((log.seen.len(), log.lost), (200, 0));
+}
+
+#[test]
+fn the_end_reads_all_there_is_however_long_an_entry() {
+    let mut log = Log::new("");
+    let long = "x".repeat(3 * POLL_BYTES_MAX);
+    log.write(&format!("{HEAD}SELECT '{long}';\n"));
+    (0..10).for_each(|_| log.write(&format!("{HEAD}SELECT 2;\n")));
+    // Two calls read nothing but a part of the first entry.
+    log.finish();
+    assert_eq!((log.seen.len(), log.lost), (11, 0));
+    assert_eq!(log.seen[10], "SELECT 2");
 }

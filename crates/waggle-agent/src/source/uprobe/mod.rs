@@ -5,6 +5,7 @@
 //! probe; a field that live statements contradict is withdrawn and named.
 
 mod trust;
+mod wall;
 
 use anyhow::Context;
 use waggle_probes::sched::SchedProbe;
@@ -12,6 +13,7 @@ use waggle_probes::statement::{
     Breakdown, Counters, Events, Fit, Options, Program, StatementEvent, StatementProbe, trap_ns,
 };
 use waggle_server::process::ServerProcess;
+use waggle_symbols::hook::Hook;
 use waggle_symbols::layout::{LockTime, ThreadKind, server_status};
 use waggle_symbols::{FieldName, StatementLayout};
 
@@ -63,9 +65,8 @@ impl UprobeSource {
                 "cannot watch {name}: {reason}; `waggle doctor` shows what this build offers"
             ),
         };
-        let hooks = fit.wait_hooks();
         let split = sched.map(|sched| {
-            let hooks = &hooks;
+            let hooks = &fit.waits;
             StatementProbe::load_with_times(&fit.layout, site, options, &Breakdown { sched, hooks })
         });
         // Without the breakdown all the rest is as good.
@@ -74,11 +75,16 @@ impl UprobeSource {
             Some(Err(error)) => (None, Some(error.to_string())),
             None => (None, None),
         };
-        let probe = match split {
+        let is_split = split.is_some();
+        let mut probe = match split {
             Some(probe) => probe,
             None => StatementProbe::load(&fit.layout, site, options)
                 .with_context(|| format!("cannot watch {name}"))?,
         };
+        // Without the breakdown it would not be known when they begin.
+        if let Some(site) = fit.routine_site.as_ref().filter(|_| is_split) {
+            probe.ends_too_at(site);
+        }
         let events = probe
             .events()
             .with_context(|| format!("cannot watch {name}"))?;
@@ -151,18 +157,19 @@ impl UprobeSource {
         if now == self.told {
             return;
         }
-        each(Observation::Hits(now.hits - self.told.hits));
+        let told = self.told;
+        each(Observation::Hits(now.hits.saturating_sub(told.hits)));
         each(Observation::Lost {
             cause: "ring_full",
-            count: now.ring_full - self.told.ring_full,
+            count: now.ring_full.saturating_sub(told.ring_full),
         });
         each(Observation::Lost {
             cause: "shed",
-            count: now.left_out - self.told.left_out,
+            count: now.left_out.saturating_sub(told.left_out),
         });
         each(Observation::Degraded {
             cause: "times_unknown",
-            count: now.threads_unknown - self.told.threads_unknown,
+            count: now.threads_unknown.saturating_sub(told.threads_unknown),
         });
         self.told = now;
     }
@@ -197,8 +204,17 @@ impl Source for UprobeSource {
                 .iter()
                 .map(|why| ("times".to_owned(), why.clone())),
         );
-        for (hook, why) in self.probe.refused_hooks() {
-            missing.push((format!("wait class by {hook:?}"), why.clone()));
+        for (hook, why) in self
+            .probe
+            .refused_hooks()
+            .iter()
+            .chain(&self.fit.waits_missing)
+        {
+            let what = match hook {
+                Hook::RoutineStatementEnd => "statements within routines".to_owned(),
+                _ => format!("wait class by {hook:?}"),
+            };
+            missing.push((what, why.clone()));
         }
         Abilities {
             missing,
@@ -220,13 +236,12 @@ impl Source for UprobeSource {
                 events, trust, fit, ..
             } = self;
             let layout = &fit.layout;
+            trust.look(clocks);
             let mut unread = 0;
             let count = events.consume(BATCH, |event| {
-                trust.check(&event, clocks);
+                trust.check(&event);
                 unread += u64::from(event.has_unread());
-                each(Observation::Statement(understand(
-                    &event, trust, layout, clocks,
-                )));
+                each(Observation::Statement(understand(&event, trust, layout)));
             });
             total += count;
             if unread > 0 {
@@ -250,11 +265,10 @@ fn understand<'a>(
     event: &StatementEvent<'a>,
     trust: &Trust,
     layout: &StatementLayout,
-    clocks: Clocks,
 ) -> Statement<'a> {
     let held = |field, value: u64| trust.holds(field).then_some(value);
     let number = |field, value: u32| trust.holds(field).then_some(value);
-    let latency_ns = trust.latency_ns(event, clocks);
+    let latency_ns = trust.latency_ns(event).filter(|_| start_is_own(event));
     Statement {
         end_ns: event.time_ns(),
         latency_ns,
@@ -290,6 +304,13 @@ fn understand<'a>(
     }
 }
 
+/// False if the start time is that of the statement that called the routine, as both flavours have
+/// it there: only what is known of the thread tells when each part began.
+#[inline]
+fn start_is_own(event: &StatementEvent<'_>) -> bool {
+    event.is_in_routine() != Some(true) || event.has_times()
+}
+
 /// What a statement did that need not be held against anything.
 #[inline]
 fn work(event: &StatementEvent<'_>, layout: &StatementLayout) -> Work {
@@ -316,13 +337,14 @@ fn work(event: &StatementEvent<'_>, layout: &StatementLayout) -> Work {
     }
 }
 
-/// Who had it carried out.
+/// Who had it carried out. What an event does is a routine too; it is the event's.
 #[inline]
 fn origin(event: &StatementEvent<'_>, layout: &StatementLayout) -> Option<Origin> {
-    if event.is_in_routine() == Some(true) {
+    let kind = event.system_thread().map(|kind| layout.thread_kind(kind));
+    if event.is_in_routine() == Some(true) && kind != Some(ThreadKind::Event) {
         return Some(Origin::Routine);
     }
-    match layout.thread_kind(event.system_thread()?) {
+    match kind? {
         ThreadKind::Client => Some(Origin::Client),
         ThreadKind::Replication => Some(Origin::Replication),
         ThreadKind::Event => Some(Origin::Event),

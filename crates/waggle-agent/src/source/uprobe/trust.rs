@@ -7,17 +7,21 @@ use waggle_probes::statement::StatementEvent;
 use waggle_symbols::layout::StartClock;
 use waggle_symbols::{FieldName, StatementLayout};
 
+use super::wall::WallClock;
 use crate::aggregate::Clocks;
 
 /// Statements looked at before a verdict stands.
 const SAMPLE: u32 = 200;
 /// Longest statement that is believed, us: a week.
 const AGE_MAX_US: u64 = 7 * 86_400 * 1_000_000;
+/// A start may seem this much after the end, ns: the server's is in whole us.
+const SKEW_NS: u64 = 1_000_000;
 
 /// What live statements showed of each field.
 #[derive(Debug, Clone)]
 pub(super) struct Trust {
     clock: StartClock,
+    wall: WallClock,
     other_clock_fits: u32,
     checked: u32,
     implausible: [u32; FieldName::ALL.len()],
@@ -33,6 +37,7 @@ impl Trust {
         let located = FieldName::ALL.into_iter();
         Self {
             clock: layout.start_clock,
+            wall: WallClock::default(),
             located: located
                 .filter(|field| layout.location(*field).is_some())
                 .fold(0, |bits, field| bits | 1 << index(field)),
@@ -43,16 +48,21 @@ impl Trust {
         }
     }
 
+    /// Takes in how the clocks stand, before the events that are read now.
+    pub(super) fn look(&mut self, clocks: Clocks) {
+        self.wall.look(clocks);
+    }
+
     /// Holds one event against what is possible, while the sample lasts.
-    pub(super) fn check(&mut self, event: &StatementEvent<'_>, clocks: Clocks) {
+    pub(super) fn check(&mut self, event: &StatementEvent<'_>) {
         if self.checked == SAMPLE {
             return;
         }
         self.checked += 1;
-        if !self.start_fits(event, self.clock, clocks) {
+        if !self.start_fits(event, self.clock) {
             self.implausible[index(FieldName::StartTime)] += 1;
             let other = self.other_clock();
-            self.other_clock_fits += u32::from(self.start_fits(event, other, clocks));
+            self.other_clock_fits += u32::from(self.start_fits(event, other));
         }
         let mut doubt = |field, plausible: bool| {
             self.implausible[index(field)] += u32::from(!plausible);
@@ -88,12 +98,20 @@ impl Trust {
         }
     }
 
-    fn start_fits(&self, event: &StatementEvent<'_>, clock: StartClock, clocks: Clocks) -> bool {
-        let Some(start_us) = event.start_us() else {
-            return true;
+    fn start_fits(&self, event: &StatementEvent<'_>, clock: StartClock) -> bool {
+        let start_us = event.start_us();
+        start_us.is_none_or(|start_us| self.age_ns(start_us, event.time_ns(), clock).is_some())
+    }
+
+    /// From a start (us of `clock`) to an end (monotonic, ns), if that can be.
+    fn age_ns(&self, start_us: u64, end_ns: u64, clock: StartClock) -> Option<u64> {
+        let start_ns = start_us.checked_mul(1000)?;
+        let age_ns = match clock {
+            StartClock::Realtime => self.wall.age_ns(start_ns, end_ns)?,
+            StartClock::Monotonic if start_ns > end_ns + SKEW_NS => return None,
+            StartClock::Monotonic => end_ns.saturating_sub(start_ns),
         };
-        let end_us = clocks.on(clock, event.time_ns()) / 1000;
-        start_us <= end_us + 1000 && end_us.saturating_sub(start_us) < AGE_MAX_US
+        (age_ns / 1000 < AGE_MAX_US).then_some(age_ns)
     }
 
     /// True if the place of `field` is known, and no live statements showed that it is not what it
@@ -126,13 +144,14 @@ impl Trust {
 
     /// How long the statement took, ns, from the server's own start time (kept in whole us, so
     /// up to 1 us too long); `None` if it cannot be known.
-    pub(super) fn latency_ns(&self, event: &StatementEvent<'_>, clocks: Clocks) -> Option<u64> {
+    pub(super) fn latency_ns(&self, event: &StatementEvent<'_>) -> Option<u64> {
+        if let Some(since_ns) = event.part_since_ns() {
+            return event.time_ns().checked_sub(since_ns);
+        }
         let start_us = event
             .start_us()
             .filter(|_| self.holds(FieldName::StartTime))?;
-        let end_ns = clocks.on(self.clock, event.time_ns());
-        let latency = end_ns.saturating_sub(start_us.saturating_mul(1000));
-        (latency / 1000 < AGE_MAX_US).then_some(latency)
+        self.age_ns(start_us, event.time_ns(), self.clock)
     }
 }
 

@@ -58,3 +58,16 @@ fn fieller_meets_the_delta_method() {
     assert!((fieller.half_width() / delta - 1.0).abs() < 0.01);
     assert!(fieller.contains(1.08), "{fieller:?}");
 }
+
+/// Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 25: the hormone patches,
+/// eight subjects, ratio -0.0713; Fieller's central 90% interval is [-0.249, 0.170].
+#[test]
+fn fieller_gives_the_published_interval() {
+    let old_less_placebo = [8406., 2342., 8187., 8459., 4795., 3516., 4796., 10238.];
+    let new_less_old = [-1200., 2601., -2705., 1982., -1290., 351., -638., -2719.];
+    let pairs: Vec<(f64, f64)> = old_less_placebo.into_iter().zip(new_less_old).collect();
+    let found = ratio_of_means(&pairs, 0.90).unwrap();
+    assert!((found.estimate + 0.0713).abs() < 5e-5, "{found:?}");
+    assert!((found.low + 0.249).abs() < 5e-4, "{found:?}");
+    assert!((found.high - 0.170).abs() < 5e-4, "{found:?}");
+}

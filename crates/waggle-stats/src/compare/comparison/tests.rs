@@ -1,5 +1,5 @@
 use super::*;
-use crate::compare::{Verdict, judge};
+use crate::compare::{BlockPair, Verdict, Window, judge};
 use crate::schedule::{ArmPlan, chain_order};
 use crate::simulation::{Machine, World};
 
@@ -114,6 +114,12 @@ fn over_lives_the_life_is_the_unit() {
         (lives.ratio.n, lives.unit, lives.log_ratio.df),
         (4, Unit::Lives, 3.0)
     );
+    let levels = lives.levels.unwrap();
+    // Effects of 2%, 8%, 5% and 5%: a standard deviation of 2.4% between lives; 30 windows of 4%
+    // noise each tell a life's own to about 1%.
+    assert!((0.008..0.035).contains(&levels.between_sd), "{levels:?}");
+    assert!((0.006..0.014).contains(&levels.within_se), "{levels:?}");
+    assert_eq!(levels.lives, 4);
     assert!(lives.ratio.half_width() > 2.0 * cpu(&windows, 1).ratio.half_width());
 }
 

@@ -24,6 +24,7 @@ fn comparison(log_ratio: Estimate) -> Comparison {
         disturbed_base: 0,
         windows_base: 40,
         bursts: false,
+        levels: None,
         carry_over: None,
     }
 }

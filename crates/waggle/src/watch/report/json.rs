@@ -8,7 +8,11 @@ use waggle_agent::view::{DigestView, LoadView, ServerView, SessionTime, View};
 
 /// Everything in `view`.
 pub(crate) fn document(view: &View, elapsed: Duration) -> Value {
-    let sum = |f: fn(&ServerView) -> u64| view.servers.iter().map(f).sum::<u64>();
+    // Of all servers, those that are not listed any more among them.
+    let forgotten = &view.forgotten;
+    let sum = |f: fn(&ServerView) -> u64, gone: u64| view.servers.iter().map(f).sum::<u64>() + gone;
+    let lost = view.servers.iter().flat_map(|s| &s.lost);
+    let degraded = view.servers.iter().flat_map(|s| &s.degraded);
     let digests: Vec<Value> = view
         .servers
         .iter()
@@ -16,12 +20,17 @@ pub(crate) fn document(view: &View, elapsed: Duration) -> Value {
         .collect();
     let own = &view.own;
     json!({
-        "captured": sum(|s| s.captured) + view.forgotten.0,
-        "lost": causes(view.servers.iter().flat_map(|s| &s.lost)),
-        "degraded": causes(view.servers.iter().flat_map(|s| &s.degraded)),
-        "other_commands": sum(|s| s.other_commands),
-        "hits": sum(|s| s.hits),
-        "forgotten": { "captured": view.forgotten.0, "lost": view.forgotten.1 },
+        "captured": sum(|s| s.captured, forgotten.captured),
+        "in_routines": sum(|s| s.in_routines, forgotten.in_routines),
+        "own": sum(|s| s.own, forgotten.own),
+        "lost": causes(lost.chain(&forgotten.lost)),
+        "degraded": causes(degraded.chain(&forgotten.degraded)),
+        "other_commands": sum(|s| s.other_commands, forgotten.other_commands),
+        "hits": sum(|s| s.hits, forgotten.hits),
+        "forgotten": {
+            "captured": forgotten.captured,
+            "lost": forgotten.lost.iter().map(|(_, count)| count).sum::<u64>(),
+        },
         "duration_s": elapsed.as_secs_f64(),
         "time_us": view.time_us,
         "servers": view.servers.iter().map(server).collect::<Vec<_>>(),
@@ -33,6 +42,13 @@ pub(crate) fn document(view: &View, elapsed: Duration) -> Value {
             "server_us_per_statement": own.server_us_per_statement,
             "trap_ns": own.trap_ns,
             "program_ns": own.program_ns,
+            "probes": own.probes.iter().map(|probe| json!({
+                "probe": probe.name,
+                "hits": probe.hits,
+                "trap_ns": probe.trap_ns,
+                "program_ns": probe.program_ns,
+                "server_cpu_s": probe.cpu_s(),
+            })).collect::<Vec<_>>(),
             "agent_cpu_s": own.cpu_s,
             "agent_rss_bytes": own.rss_bytes,
             "shed": own.shed,
@@ -70,6 +86,8 @@ fn server(server: &ServerView) -> Value {
         "place": abilities.place,
         "build_id": abilities.build_id,
         "captured": server.captured,
+        "in_routines": server.in_routines,
+        "own": server.own,
         "lost": causes(server.lost.iter()),
         "degraded": causes(server.degraded.iter()),
         "probe": abilities.site,
@@ -153,4 +171,43 @@ fn digest(digest: &DigestView, pid: u32) -> Value {
             "total": latency.sum_ns() as f64 / 1e3,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use waggle_agent::view::Counted;
+
+    #[test]
+    fn what_is_not_listed_any_more_is_in_every_sum() {
+        let mut view = View::default();
+        let gone = Counted {
+            hits: 1000,
+            captured: 700,
+            in_routines: 50,
+            own: 200,
+            other_commands: 60,
+            lost: vec![("ring_full", 30), ("shed", 10)],
+            degraded: vec![("text_truncated", 3)],
+        };
+        view.forgotten.add(&gone);
+        view.forgotten.add(&gone);
+        let document = document(&view, Duration::from_secs(1));
+        let of = |pointer: &str| document.pointer(pointer).and_then(Value::as_u64);
+        let sums = [
+            ("/hits", 2000),
+            ("/captured", 1400),
+            ("/in_routines", 100),
+            ("/own", 400),
+            ("/other_commands", 120),
+            ("/lost/ring_full", 60),
+            ("/lost/shed", 20),
+            ("/degraded/text_truncated", 6),
+            ("/forgotten/captured", 1400),
+            ("/forgotten/lost", 80),
+        ];
+        for (pointer, sum) in sums {
+            assert_eq!(of(pointer), Some(sum), "{pointer}");
+        }
+    }
 }

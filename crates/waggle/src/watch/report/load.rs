@@ -11,11 +11,12 @@ const NAMED_MIN: f64 = 0.005;
 /// Sessions of `server` by what they do since `before`; `None` if no time passed or none was spent.
 pub(crate) fn load_line(server: &ServerView, view: &View, before: &View) -> Option<String> {
     let former = before.servers.iter().find(|s| s.id == server.id);
-    let since_us = match former {
-        Some(_) => view.time_us.checked_sub(before.time_us)?,
-        None => view.time_us.checked_sub(server.started_us)?,
+    // The monotonic clock: the other may be set meanwhile.
+    let since_ns = match former {
+        Some(_) => view.time_ns.checked_sub(before.time_ns)?,
+        None => view.time_ns.checked_sub(server.started_ns)?,
     };
-    let seconds = since_us as f64 / 1e6;
+    let seconds = since_ns as f64 / 1e9;
     if seconds <= 0.0 {
         return None;
     }
@@ -52,7 +53,7 @@ fn parts(now: &SessionTime, then: &SessionTime) -> Vec<(&'static str, f64)> {
 /// What the host was busy with since `before`.
 pub(crate) fn host_line(view: &View, before: &View) -> Option<String> {
     let (now, then) = (view.host.as_ref()?, before.host.as_ref()?);
-    let seconds = view.time_us.checked_sub(before.time_us)? as f64 / 1e6;
+    let seconds = view.time_ns.checked_sub(before.time_ns)? as f64 / 1e9;
     let busy = |s: &HostSample| s.cpu_s.user + s.cpu_s.system + s.cpu_s.other;
     let all = |s: &HostSample| busy(s) + s.cpu_s.idle + s.cpu_s.iowait + s.cpu_s.steal;
     let total = all(now) - all(then);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use waggle_agent::locks::tree;
-use waggle_agent::view::{DigestView, OwnView, ServerView, View};
+use waggle_agent::view::{DigestView, OwnView, ProbeCost, ServerView, View};
 use waggle_report::quantity;
 use waggle_report::table::Table;
 
@@ -74,6 +74,14 @@ fn heading(server: &ServerView, elapsed: Duration) -> String {
         quantity::seconds(elapsed.as_secs_f64()),
         quantity::count(lost),
     );
+    if server.in_routines > 0 {
+        let within = quantity::count(server.in_routines);
+        line.push_str(&format!(", {within} of them within routines"));
+    }
+    if server.own > 0 {
+        let own = quantity::count(server.own);
+        line.push_str(&format!(", and {own} of waggle itself"));
+    }
     for (cause, count) in server.degraded.iter().filter(|(_, count)| *count > 0) {
         line.push_str(&format!(", {} {}", quantity::count(*count), words(cause)));
     }
@@ -185,13 +193,41 @@ fn cost_lines(own: &OwnView) -> String {
     };
     let mut lines = format!(
         "watching costs {server} (trap timed in a warm loop; `waggle lab run` measures it in the \
-         server)\nagent: {:.2} s of CPU, {} resident\n",
+         server)\n"
+    );
+    for probe in &own.probes {
+        lines.push_str(&probe_line(probe));
+    }
+    lines.push_str(&format!(
+        "agent: {:.2} s of CPU, {} resident\n",
         own.cpu_s,
         quantity::bytes(own.rss_bytes),
-    );
+    ));
     if !own.shed.is_empty() {
         let shed = own.shed.join(", ");
         lines.push_str(&format!("left out to keep within the budget: {shed}\n"));
     }
     lines
+}
+
+/// What a probe was hit and cost, or which part of that is not known.
+fn probe_line(probe: &ProbeCost) -> String {
+    let ns = |name: &str, ns: Option<f64>| match ns {
+        Some(ns) => format!("{name} {ns:.0} ns"),
+        None => format!("{name} not measured"),
+    };
+    let trap = probe.trap_ns.map(|trap| ns("trap", Some(trap)) + ", ");
+    format!(
+        "  probe on {}: {} hits, {}{:.3} s of CPU ({}{})\n",
+        probe.name,
+        quantity::count(probe.hits),
+        if probe.program_ns.is_none() {
+            "at least "
+        } else {
+            ""
+        },
+        probe.cpu_s(),
+        trap.unwrap_or_default(),
+        ns("program", probe.program_ns),
+    )
 }

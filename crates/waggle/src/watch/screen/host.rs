@@ -57,7 +57,7 @@ fn process(state: &State) -> Vec<Line<'static>> {
     };
     let before = state.before.as_ref().and_then(|view| {
         let former = view.servers.iter().find(|s| s.id == server.id)?;
-        Some((view.time_us, former.process.as_ref()?))
+        Some((view.time_ns, former.process.as_ref()?))
     });
     let mut lines = vec![Line::from(format!(
         "process {}: {} resident, {} threads, {} open files",
@@ -66,11 +66,11 @@ fn process(state: &State) -> Vec<Line<'static>> {
         now.threads,
         now.files
     ))];
-    let time_us = state.view.as_ref().map_or(0, |view| view.time_us);
-    if let Some((then_us, then)) = before
-        && time_us > then_us
+    let time_ns = state.view.as_ref().map_or(0, |view| view.time_ns);
+    if let Some((then_ns, then)) = before
+        && time_ns > then_ns
     {
-        lines.extend(process_rates(now, then, (time_us - then_us) as f64 / 1e6));
+        lines.extend(process_rates(now, then, (time_ns - then_ns) as f64 / 1e9));
     }
     lines
 }

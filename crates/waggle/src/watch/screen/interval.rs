@@ -75,11 +75,11 @@ pub(super) struct ServerRate {
 /// Differences of `server` since `then`, if it was there, over the time between both views.
 pub(super) fn server_rate(server: &ServerView, view: &View, then: Option<&View>) -> ServerRate {
     let former = then.and_then(|view| view.servers.iter().find(|s| s.id == server.id));
-    let since_us = match (former, then) {
-        (Some(_), Some(then)) => then.time_us,
-        _ => server.started_us,
+    let since_ns = match (former, then) {
+        (Some(_), Some(then)) => then.time_ns,
+        _ => server.started_ns,
     };
-    let seconds = (view.time_us.saturating_sub(since_us) as f64 / 1e6).max(1e-3);
+    let seconds = (view.time_ns.saturating_sub(since_ns) as f64 / 1e9).max(1e-3);
     let all_then = former.map(|s| s.load.all).unwrap_or_default();
     let captured = server.captured - former.map_or(0, |s| s.captured.min(server.captured));
     let lost = |s: &ServerView| s.lost.iter().map(|(_, count)| count).sum::<u64>();

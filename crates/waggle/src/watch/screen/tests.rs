@@ -67,9 +67,12 @@ fn server(id: u32, digests: Vec<DigestView>) -> ServerView {
         source: SourceKind::Uprobe,
         abilities: Abilities::default(),
         started_us: 1_000_000,
+        started_ns: 0,
         ended: None,
         hits: 0,
         captured: digests.iter().map(|d| d.latency.count()).sum(),
+        in_routines: 0,
+        own: 0,
         lost: vec![("ring_full", 0)],
         degraded: Vec::new(),
         other_commands: 0,
@@ -94,6 +97,7 @@ fn server(id: u32, digests: Vec<DigestView>) -> ServerView {
 fn view(second: u64, servers: Vec<ServerView>) -> Arc<View> {
     Arc::new(View {
         time_us: (1 + second) * 1_000_000,
+        time_ns: second * 1_000_000_000,
         host_name: "here".into(),
         servers,
         ..View::default()

@@ -7,8 +7,10 @@
 //!   close and reset of a statement. It has quit, and with MySQL the long data of a parameter.
 //! * `Queries` has more: every instruction of a stored program (`SET`, `IF`, `FETCH` and `RETURN`
 //!   too), and with MySQL every command but statistics, so the pings that end each case here.
-//! * MySQL passes the probed function once for each command, whatever it is: captured equals
-//!   `Questions`, less quits and long data, which carry no statement.
+//! * MySQL passes the probed function once for each command, whatever it is, and a second site once
+//!   for each statement inside a routine or a trigger that succeeds: captured, less those in
+//!   routines, equals `Questions`, less quits and long data, which carry no statement. A statement
+//!   that fails inside a routine passes neither.
 //! * MariaDB passes it once for each statement of a client, and for each statement inside a
 //!   function or a trigger. It does not pass it for statements inside a procedure, as
 //!   `log_slow_disabled_statements` has `sp` by default, and not for commands without a statement
@@ -83,6 +85,13 @@ fn assert_digests(case: &str, account: &Account, expected: &[(u64, u64, &str)]) 
         expected.len() + 1,
         "{case}\n{listing}"
     );
+}
+
+/// Holds how many of them ran within routines, which the server does not count in `Questions`.
+fn assert_in_routines(case: &str, account: &Account, expected: u64) {
+    let within = account.report.number("/in_routines");
+    assert_eq!(within, expected, "{case}\n{}", account.report.listing());
+    assert_eq!(account.captured - within, account.questions, "{case}");
 }
 
 /// Pings are among `Queries` with MySQL, not with MariaDB.
@@ -346,17 +355,30 @@ fn procedures() {
         // handles: SELECT, INSERT, SET of the handler, SELECT
         let instructions = 3 * p(3) + (2 + p(1)) + 2 + 4;
         let queries = 6 + instructions + pings(flavour, 2);
-        assert_counts("procedures", &account, 6, 6, queries);
-        assert_digests(
-            "procedures",
-            &account,
-            &[
-                (3, 0, "call p"),
-                (1, 0, "call outer_p"),
-                (1, 1, "call fails"),
-                (1, 0, "call handles"),
-            ],
-        );
+        // p(n) succeeds with n INSERTs and the SELECT; outer_p with the CALL, those of p(1), and
+        // its SELECT; fails with its first; handles with both of its, and the handler's SET. The
+        // INSERT and the SELECT that fail inside pass no probe, nor do instructions.
+        let passing = |n: u64| n + 1;
+        let (outer, fails, handles) = (1 + passing(1) + 1, 1, 2 + 1);
+        let mut digests = vec![
+            (3, 0, "call p"),
+            (1, 0, "call outer_p"),
+            (1, 1, "call fails"),
+            (1, 0, "call handles"),
+        ];
+        let inside = if flavour == Flavour::MySql {
+            digests[0].0 += 1;
+            digests.push((3 * 3 + 1, 0, "insert into t (v) values(?+)"));
+            digests.push((3 + 1, 0, "select count(*) from t"));
+            digests.push((1 + fails + 2, 0, "select ?"));
+            digests.push((1, 0, "set @e = ?"));
+            3 * passing(3) + outer + fails + handles
+        } else {
+            0
+        };
+        assert_counts("procedures", &account, 6 + inside, 6, queries);
+        assert_in_routines("procedures", &account, inside);
+        assert_digests("procedures", &account, &digests);
     }
 }
 
@@ -386,19 +408,18 @@ fn functions_and_triggers() {
         );
         // Three calls of f with 3 instructions each, three rows with 2 statements each.
         let queries = 4 + 3 * 3 + 3 * 2 + pings(flavour, 1);
-        let mut digests = vec![
+        // The statements inside, as such: one in each call, two for each row.
+        let (calls, rows) = (1 + 2, 1 + 2);
+        let inside = calls + 2 * rows;
+        let digests = [
             (1, 0, "select f(?)"),
             (1, 0, "select f(?), f(?)"),
             (2, 0, "insert into t (v) values(?+)"),
+            (calls, 0, "select max(id) into x from t"),
+            (2 * rows, 0, "insert into log values(?+)"),
         ];
-        if flavour == Flavour::MySql {
-            assert_counts("functions", &account, 4, 4, queries);
-        } else {
-            // The statements inside, as such: 3 in the function, 6 in the trigger.
-            assert_counts("functions", &account, 4 + 3 + 6, 4, queries);
-            digests.push((3, 0, "select max(id) into x from t"));
-            digests.push((6, 0, "insert into log values(?+)"));
-        }
+        assert_counts("functions", &account, 4 + inside, 4, queries);
+        assert_in_routines("functions", &account, inside);
         assert_digests("functions", &account, &digests);
     }
 }

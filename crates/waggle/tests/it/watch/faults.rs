@@ -7,8 +7,10 @@ use waggle_probes::statement::Fit;
 use waggle_server::Flavour;
 use waggle_server::process::from_pid;
 
+use super::rights::copy_for_all;
 use super::stage::{
-    Ended, Running, Watching, can_watch, connect, run, server, settle, waggle, wait_until,
+    Ended, Running, Watching, can_watch, connect, mariadb_program, run, server, settle, waggle,
+    wait_until,
 };
 use crate::need::need;
 
@@ -148,32 +150,15 @@ fn what_cannot_be_watched_is_refused_with_the_reason() {
         waggle(&["watch", "--all"]).env("WAGGLE_BTF", "/nonexistent"),
         "CONFIG_DEBUG_INFO_BTF",
     );
+    // The program may lie where nobody else may look.
+    let (folder, program) = copy_for_all();
     let mut as_nobody = std::process::Command::new("setpriv");
     as_nobody
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .args([env!("CARGO_BIN_EXE_waggle"), "watch", "--all"]);
-    // The program may lie where nobody else may look; then there is nothing to run.
-    let readable = std::process::Command::new("setpriv")
-        .args([
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "test",
-            "-x",
-        ])
-        .arg(env!("CARGO_BIN_EXE_waggle"))
-        .status()
-        .is_ok_and(|status| status.success());
-    if readable {
-        refused(&mut as_nobody, "run as root");
-    } else {
-        let _ = std::fs::copy(env!("CARGO_BIN_EXE_waggle"), "/tmp/waggle-as-nobody");
-        let mut copy = std::process::Command::new("setpriv");
-        copy.args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-            .args(["/tmp/waggle-as-nobody", "watch", "--all"]);
-        refused(&mut copy, "run as root");
-        let _ = std::fs::remove_file("/tmp/waggle-as-nobody");
-    }
+        .arg(&program)
+        .args(["watch", "--all"]);
+    refused(&mut as_nobody, "run as root");
+    drop(folder);
 }
 
 /// Runs a shell script in a mount namespace of its own with a file system of `kib` at /mnt.
@@ -220,10 +205,10 @@ fn patch(bytes: &mut [u8], from: &[u8], to: &[u8]) -> usize {
 }
 
 /// The installed MariaDB with another build id and `renamed` symbols, running in `folder`.
-fn altered_mariadb(folder: &std::path::Path, renamed: &[&str]) -> Running {
-    let original = std::fs::read("/usr/sbin/mariadbd").expect("MariaDB");
-    let mut bytes = original.clone();
-    let fit = Fit::of(std::path::Path::new("/usr/sbin/mariadbd")).expect("a binary");
+pub(super) fn altered_mariadb(folder: &std::path::Path, renamed: &[&str]) -> Running {
+    let original = mariadb_program();
+    let mut bytes = std::fs::read(&original).expect("MariaDB");
+    let fit = Fit::of(&original).expect("a binary");
     let id = fit.build_id.expect("a build id").to_string();
     let id: Vec<u8> = (0..id.len())
         .step_by(2)
@@ -243,6 +228,20 @@ fn altered_mariadb(folder: &std::path::Path, renamed: &[&str]) -> Running {
         .permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
     std::fs::set_permissions(&program, mode).expect("a mode");
+    let data = installed_data(folder);
+    let running = Running::start(std::process::Command::new(&program).args([
+        "--no-defaults",
+        "--user=root",
+        "--skip-networking",
+        &format!("--datadir={}", data.display()),
+        &format!("--socket={}", folder.join("s").display()),
+    ]));
+    running.line("ready for connections");
+    running
+}
+
+/// A new data directory of MariaDB in `folder`.
+pub(super) fn installed_data(folder: &std::path::Path) -> std::path::PathBuf {
     let data = folder.join("data");
     let installed = std::process::Command::new("mariadb-install-db")
         .args([
@@ -258,15 +257,7 @@ fn altered_mariadb(folder: &std::path::Path, renamed: &[&str]) -> Running {
         "{}",
         String::from_utf8_lossy(&installed.stderr)
     );
-    let running = Running::start(std::process::Command::new(&program).args([
-        "--no-defaults",
-        "--user=root",
-        "--skip-networking",
-        &format!("--datadir={}", data.display()),
-        &format!("--socket={}", folder.join("s").display()),
-    ]));
-    running.line("ready for connections");
-    running
+    data
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -72,13 +72,26 @@ pub(crate) fn settle(connection: &mut Connection) {
 }
 
 /// Waits until `condition` holds.
-pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_with(Duration::from_millis(5), what, condition);
+}
+
+/// Waits until `condition` holds, which costs something: it is looked at once a `step`.
+pub(crate) fn wait_with(step: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         // sleep: between two looks at a condition that has a deadline
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(step);
     }
+}
+
+/// The program of the installed MariaDB.
+pub(crate) fn mariadb_program() -> PathBuf {
+    let mut installed = installed_servers().into_iter();
+    let found =
+        installed.find(|server| server.flavour == Flavour::MariaDb && server.root.is_none());
+    found.expect("MariaDB is installed").exe
 }
 
 /// The program under test.

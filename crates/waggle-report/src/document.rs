@@ -1,0 +1,107 @@
+//! What a run directory holds, by its kind: a lab run, a study, a bench run, or another verb's; and
+//! every form it can be shown in.
+//!
+//! Neighbours: `waggle report` shows a [`Document`], `waggle compare` lays two beside each other.
+//! Invariant: only reads; what a run does not hold is not made up.
+
+use serde_json::{Value, json};
+
+use crate::bench::{self, BenchReport};
+use crate::lab::LabReport;
+use crate::run::{ReadError, Run};
+use crate::study::StudyReport;
+use crate::{csv, markdown, page};
+
+/// The document of a run.
+#[derive(Debug)]
+pub enum Document {
+    /// One experiment.
+    Lab(Box<LabReport>),
+    /// Many experiments of one question.
+    Study(Box<StudyReport>),
+    /// A load, as far as it came.
+    Bench(Box<BenchReport>),
+    /// A run of another verb, or a lab run that was killed before it had a report.
+    Other,
+}
+
+impl Document {
+    /// Reads what the run holds.
+    ///
+    /// # Errors
+    /// When a file of it is there and cannot be read, or is newer than this build.
+    pub fn read(run: &Run) -> Result<Self, ReadError> {
+        if let Some(study) = run.study()? {
+            return Ok(Self::Study(Box::new(study)));
+        }
+        if let Some(lab) = run.lab()? {
+            return Ok(Self::Lab(Box::new(lab)));
+        }
+        match run.facts().verb.as_str() {
+            "bench" => BenchReport::read(run).map(|report| Self::Bench(Box::new(report))),
+            _ => Ok(Self::Other),
+        }
+    }
+
+    /// Its kind in words, for a message.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Lab(_) => "lab run",
+            Self::Study(_) => "lab study",
+            Self::Bench(_) => "bench run",
+            Self::Other => "run without a report",
+        }
+    }
+
+    /// As one self-contained page; `None` for a run that has none.
+    pub fn html(&self) -> Option<String> {
+        match self {
+            Self::Lab(report) => Some(page::render(report)),
+            Self::Study(report) => Some(page::render_study(report)),
+            Self::Bench(report) => Some(page::render_bench(report)),
+            Self::Other => None,
+        }
+    }
+
+    /// As Markdown; `None` for a run that has none.
+    pub fn markdown(&self) -> Option<String> {
+        match self {
+            Self::Lab(report) => Some(markdown::lab(report)),
+            Self::Study(report) => Some(markdown::study(report)),
+            Self::Bench(report) => Some(bench::markdown(report)),
+            Self::Other => None,
+        }
+    }
+
+    /// What was measured as CSV: windows, or intervals of a bench run.
+    pub fn windows_csv(&self) -> Option<String> {
+        match self {
+            Self::Lab(report) => Some(csv::lab_windows(report)),
+            Self::Study(report) => Some(csv::study_windows(report)),
+            Self::Bench(report) => Some(bench::csv(report)),
+            Self::Other => None,
+        }
+    }
+
+    /// Every estimate with its interval as CSV; a bench run has none.
+    pub fn results_csv(&self) -> Option<String> {
+        match self {
+            Self::Lab(report) => Some(csv::lab_results(report)),
+            Self::Study(report) => Some(csv::study_results(report)),
+            Self::Bench(_) | Self::Other => None,
+        }
+    }
+
+    /// As one JSON document: that of the lab if there is one, else the facts and the result as the
+    /// verb wrote them.
+    ///
+    /// # Errors
+    /// When the result is there and cannot be read.
+    pub fn json(&self, run: &Run) -> Result<Value, ReadError> {
+        Ok(match self {
+            Self::Lab(report) => json!(report),
+            Self::Study(report) => json!(report),
+            Self::Bench(_) | Self::Other => json!({ "run": run.facts(), "result": run.result()? }),
+        })
+    }
+}

@@ -1,0 +1,427 @@
+//! Every type with values at its edges: read from the log, and stored again from the log's words.
+
+use waggle_server::Flavour;
+use waggle_wire::binlog::event::kind;
+use waggle_wire::binlog::json;
+use waggle_wire::binlog::rows::RowsEvent;
+use waggle_wire::binlog::stream::Dump;
+use waggle_wire::binlog::table_map::{Kind, Meaning, TableMap};
+use waggle_wire::{Connection, Row};
+
+use super::follow::{follow, text};
+use super::{Position, connect, each_server, request, run, run_bytes, shown};
+
+/// Types, each with values at its edges. NULL is tried with all of them.
+const TYPES: &[(&str, &[&str])] = &[
+    ("YEAR", &["0", "1901", "2155"]),
+    ("TINYINT", &["-128", "127"]),
+    ("TINYINT UNSIGNED", &["0", "255"]),
+    ("SMALLINT", &["-32768", "32767"]),
+    ("SMALLINT UNSIGNED", &["0", "65535"]),
+    ("MEDIUMINT", &["-8388608", "8388607"]),
+    ("MEDIUMINT UNSIGNED", &["0", "16777215"]),
+    ("INT", &["-2147483648", "2147483647"]),
+    ("INT UNSIGNED", &["0", "4294967295"]),
+    ("BIGINT", &["-9223372036854775808", "9223372036854775807"]),
+    (
+        "BIGINT UNSIGNED",
+        &["0", "18446744073709551615", "9223372036854775808"],
+    ),
+    (
+        "FLOAT",
+        &[
+            "21666.66",
+            "-0e0",
+            "3.402823e38",
+            "1.1754944e-38",
+            "1e-45",
+            "16777217",
+        ],
+    ),
+    (
+        "DOUBLE",
+        &[
+            "-0.1",
+            "-0e0",
+            "1.7976931348623157e308",
+            "5e-324",
+            "0.1e0+0.2e0",
+            "1e22",
+        ],
+    ),
+    (
+        "DECIMAL(65,30)",
+        &[
+            "99999999999999999999999999999999999.999999999999999999999999999999",
+            "-99999999999999999999999999999999999.999999999999999999999999999999",
+            "-0.000000000000000000000000000001",
+            "0",
+        ],
+    ),
+    ("DECIMAL(65,0)", &["-1", "1000000000"]),
+    ("DECIMAL(9,9)", &["0.999999999", "-0.000000001"]),
+    ("DECIMAL(10,2) UNSIGNED", &["99999999.99", "0.01"]),
+    ("BIT(1)", &["b'0'", "b'1'"]),
+    ("BIT(9)", &["b'100000000'", "10", "92"]),
+    ("BIT(64)", &["~0", "9", "0"]),
+    (
+        "DATE",
+        &[
+            "'0000-00-00'",
+            "'2021-00-01'",
+            "'2021-12-00'",
+            "'9999-12-31'",
+            "'0001-01-01'",
+        ],
+    ),
+    ("TIME", &["'-838:59:59'", "'838:59:59'", "'00:00:00'"]),
+    (
+        "TIME(1)",
+        &["'-00:00:00.1'", "'-01:00:00.0'", "'838:59:58.9'"],
+    ),
+    ("TIME(3)", &["'-00:00:01.001'", "'12:34:56.789'"]),
+    (
+        "TIME(6)",
+        &[
+            "'-00:00:00.000001'",
+            "'-838:59:58.999999'",
+            "'23:59:59.999999'",
+        ],
+    ),
+    (
+        "DATETIME",
+        &[
+            "'0000-00-00 00:00:00'",
+            "'2021-00-00 00:00:00'",
+            "'9999-12-31 23:59:59'",
+        ],
+    ),
+    (
+        "DATETIME(2)",
+        &["'1000-01-01 00:00:00.01'", "'2024-02-29 23:59:59.99'"],
+    ),
+    (
+        "DATETIME(6)",
+        &["'0000-00-00 00:00:00'", "'9999-12-31 23:59:59.999999'"],
+    ),
+    (
+        "TIMESTAMP NULL",
+        &[
+            "'0000-00-00 00:00:00'",
+            "'1970-01-01 00:00:01'",
+            "'2038-01-19 03:14:07'",
+        ],
+    ),
+    (
+        "TIMESTAMP(4) NULL",
+        &["'0000-00-00 00:00:00'", "'2026-03-29 01:30:00.1234'"],
+    ),
+    (
+        "TIMESTAMP(6) NULL",
+        &["'1970-01-01 00:00:01.000001'", "'2024-02-29 12:00:00'"],
+    ),
+    ("CHAR(10)", &["''", "'zehn'", "'é😀'"]),
+    ("CHAR(255)", &["REPEAT('😀', 255)", "'\\\\ \\n\\t\\0'"]),
+    ("CHAR(9) CHARACTER SET latin1", &["x'e9fcff'", "'\\\\N'"]),
+    (
+        "VARCHAR(300)",
+        &["'é😀'", "REPEAT('v', 300)", "' trailing '"],
+    ),
+    ("VARCHAR(9) CHARACTER SET gbk", &["x'b5c5'", "x'815c'"]),
+    ("BINARY(4)", &["x'00'", "x'deadbeef'", "''", "x'20'"]),
+    ("BINARY(255)", &["x'0001'", "x'5c5c27'"]),
+    ("VARBINARY(9)", &["''", "x'00ff00'", "x'2020'"]),
+    ("TINYBLOB", &["''", "REPEAT(x'00', 255)"]),
+    ("BLOB", &["REPEAT(x'fb', 250)", "REPEAT(x'5c', 65535)"]),
+    ("TINYTEXT", &["''", "'\\\\N'", "'NULL'"]),
+    ("TEXT CHARACTER SET latin1", &["x'e9'"]),
+    ("MEDIUMTEXT", &["REPEAT('m', 251)", "REPEAT('m', 70000)"]),
+    ("LONGTEXT", &["''", "REPEAT('l', 65536)"]),
+    ("LONGBLOB", &["x'00'", "REPEAT(x'0a', 65536)"]),
+    ("ENUM('a','b\\\\c','','1')", &["'a'", "'b\\\\c'", "3", "4"]),
+    ("SET('x','y','z w')", &["''", "'x,z w'", "7"]),
+    (
+        "GEOMETRY",
+        &[
+            "ST_GeomFromText('POINT(1 2)', 4326)",
+            "ST_GeomFromText('LINESTRING(0 0,1 1)')",
+        ],
+    ),
+    ("POINT", &["ST_GeomFromText('POINT(-1.5 2e10)')"]),
+];
+
+/// Says of columns what the log does not and a schema would.
+pub(super) fn inform(map: &mut TableMap) {
+    let first = TYPES.len() + 1;
+    for (column, (kind, _)) in map.columns.iter_mut().skip(first).zip(TYPES_MARIADB) {
+        column.meaning = match (column.kind, *kind) {
+            (Kind::Char { .. }, "UUID") => Meaning::Uuid,
+            (Kind::Char { .. }, "INET6") => Meaning::Inet6,
+            (Kind::Char { .. }, "INET4") => Meaning::Inet4,
+            _ => Meaning::Itself,
+        };
+    }
+}
+
+/// MySQL's only. JSON takes what text cannot say from functions.
+const TYPES_MYSQL: &[(&str, &[&str])] = &[
+    (
+        "JSON",
+        &[
+            "'{\"b\": 1, \"aa\": [1, null, \
+             true, false, -1, 70000, 5000000000, 18446744073709551615]}'",
+            "'\"text \\\\\"quoted\\\\\" \\\\\\\\ \\\\n \\\\u0001 é 😀\"'",
+            "'[]'",
+            "'{}'",
+            "'null'",
+            "'[[[[]]], {\"\": {\"\": \"\"}}]'",
+            "'[1.0, -0.0, 0.1, 1e100, 1e-7, 123456789.123, \
+             5e-324, 1.7976931348623157e308, 1e15, 1e16]'",
+            "JSON_ARRAY(1.50, CAST('-0.001' AS DECIMAL(65,30)), CAST('2026-11-20' AS DATE))",
+            "JSON_ARRAY(CAST('2026-11-20 01:02:03.456' AS DATETIME(6)), \
+             CAST('-12:34:56.7' AS TIME(6)))",
+            "JSON_ARRAY(CAST(5 AS UNSIGNED), 5, CAST(70000 AS UNSIGNED), 1e0, 'a\\'b\\\\c', true)",
+            "CAST(CAST(5000000000 AS UNSIGNED) AS JSON)",
+            "CAST(CAST('2026-11-20' AS DATE) AS JSON)",
+            "JSON_OBJECT('long', REPEAT('é', 40000), 'longer', REPEAT('x', 70000))",
+        ],
+    ),
+    (
+        "VECTOR(3)",
+        &["TO_VECTOR('[1,2,-3.5]')", "x'000000000000000000000000'"],
+    ),
+];
+
+/// MariaDB's only. JSON is text there.
+const TYPES_MARIADB: &[(&str, &[&str])] = &[
+    ("JSON", &["'{\"b\": 1.50}'", "'[]'"]),
+    ("UUID", &["'123e4567-e89b-12d3-a456-426655440000'"]),
+    ("INET6", &["'::'", "'2001:db8::ff00:42:8329'"]),
+    ("INET4", &["'0.0.0.0'", "'192.168.0.1'"]),
+];
+
+pub(super) fn types(flavour: Flavour) -> Vec<(&'static str, &'static [&'static str])> {
+    let mut types = TYPES.to_vec();
+    match flavour {
+        Flavour::MySql => types.extend(TYPES_MYSQL),
+        Flavour::MariaDb => types.extend(TYPES_MARIADB),
+    }
+    types
+}
+
+pub(super) fn create(connection: &mut Connection, name: &str, types: &[(&str, &[&str])]) {
+    let columns: Vec<String> = types
+        .iter()
+        .enumerate()
+        .map(|(i, t)| format!("c{i} {}", t.0))
+        .collect();
+    let columns = columns.join(", ");
+    run(
+        connection,
+        &format!("CREATE TABLE {name} (id INT PRIMARY KEY, {columns}) DEFAULT CHARSET utf8mb4"),
+    );
+}
+
+/// The table as the server reads it, with FLOATs in full.
+fn selected(connection: &mut Connection, name: &str, types: &[(&str, &[&str])]) -> Vec<Row> {
+    let columns = types.iter().enumerate().map(|(i, t)| match t.0 {
+        "FLOAT" => format!(", CAST(c{i} AS DOUBLE)"),
+        _ => format!(", c{i}"),
+    });
+    let columns: String = columns.collect();
+    let sql = format!("SELECT id{columns} FROM {name} ORDER BY id");
+    connection.query_rows(sql.as_bytes()).unwrap()
+}
+
+/// Numbers with a fraction are compared by their bits.
+fn assert_same(kind: &str, expected: &Option<Vec<u8>>, found: &Option<Vec<u8>>) {
+    let bits = |text: &Option<Vec<u8>>| {
+        let text = String::from_utf8(text.clone()?).unwrap();
+        Some(text.parse::<f64>().unwrap().to_bits())
+    };
+    let shown = |text: &Option<Vec<u8>>| {
+        text.as_ref()
+            .map(|text| String::from_utf8_lossy(&text[..text.len().min(300)]).into_owned())
+    };
+    let is_same = match kind {
+        "FLOAT" | "DOUBLE" => bits(expected) == bits(found),
+        "JSON" => json_parts(expected) == json_parts(found),
+        _ => expected == found,
+    };
+    assert!(
+        is_same,
+        "{kind}: {:?} is not {:?}",
+        shown(found),
+        shown(expected)
+    );
+}
+
+/// JSON with its numbers by value: the server prints some doubles with more digits.
+fn json_parts(text: &Option<Vec<u8>>) -> Option<Vec<String>> {
+    let text = String::from_utf8(text.clone()?).unwrap();
+    let is_number = |part: &str| part.contains(['.', 'e']) && part.parse::<f64>().is_ok();
+    Some(
+        text.split(", ")
+            .map(|part| {
+                let bare = part.trim_matches(['[', ']']);
+                match is_number(bare) {
+                    true => format!("{:x}", bare.parse::<f64>().unwrap().to_bits()),
+                    false => part.to_owned(),
+                }
+            })
+            .collect(),
+    )
+}
+
+#[test]
+fn every_type_reads_as_the_server_reads_it() {
+    each_server(|flavour, sandbox, connection| {
+        let types = types(flavour);
+        create(connection, "kinds", &types);
+        for copy in ["literals", "fields"] {
+            create(connection, copy, &types);
+        }
+        let position = Position::now(connection);
+        let mut id = 0;
+        for (i, (kind, values)) in types.iter().enumerate() {
+            for value in *values {
+                id += 1;
+                let sql = format!("INSERT INTO kinds (id, c{i}) VALUES ({id}, {value})");
+                let outcome = connection.query(sql.as_bytes());
+                outcome.unwrap_or_else(|error| panic!("{kind} {value}: {error}"));
+            }
+        }
+        let followed = follow(sandbox, position.start(), "kinds");
+        let expected = selected(connection, "kinds", &types);
+        assert_eq!((expected.len(), followed.changes.len()), (id, id));
+        assert_eq!(followed.gtids.len(), id);
+        compare(
+            &types,
+            &expected,
+            followed.changes.iter().map(|c| c.2.as_ref().unwrap()),
+        );
+
+        for literal in &followed.literals {
+            let sql = [b"INSERT INTO literals VALUES (", &literal[..], b")"].concat();
+            run_bytes(connection, &sql);
+        }
+        compare(
+            &types,
+            &expected,
+            selected(connection, "literals", &types).iter(),
+        );
+        if flavour == Flavour::MySql {
+            assert_json_types(connection, &types);
+        }
+        load(connection, &types, &followed.fields);
+        compare(
+            &types,
+            &expected,
+            selected(connection, "fields", &types).iter(),
+        );
+    });
+}
+
+fn compare<'r>(types: &[(&str, &[&str])], expected: &[Row], found: impl Iterator<Item = &'r Row>) {
+    for (expected, found) in expected.iter().zip(found) {
+        assert_eq!(expected.len(), found.len());
+        assert_eq!(expected[0], found[0]);
+        for (i, (kind, _)) in types.iter().enumerate() {
+            assert_same(kind, &expected[i + 1], &found[i + 1]);
+        }
+    }
+}
+
+/// Loads the fields as a copier would: types that take text only are told that it is text.
+fn load(connection: &mut Connection, types: &[(&str, &[&str])], fields: &[Vec<u8>]) {
+    let (mut names, mut sets) = (String::new(), Vec::new());
+    for (i, (kind, _)) in types.iter().enumerate() {
+        if matches!(*kind, "JSON" | "UUID" | "INET4" | "INET6") {
+            names.push_str(&format!(", @c{i}"));
+            sets.push(format!("c{i} = CONVERT(@c{i} USING utf8mb4)"));
+        } else {
+            names.push_str(&format!(", c{i}"));
+        }
+    }
+    let sql = format!(
+        "LOAD DATA LOCAL INFILE 'x' INTO TABLE fields CHARACTER SET binary (id{names}) SET {}",
+        sets.join(", ")
+    );
+    let mut left = fields.iter();
+    let mut fill = |buffer: &mut Vec<u8>| {
+        left.next().map_or(0, |line| {
+            buffer.extend_from_slice(line);
+            1
+        })
+    };
+    let loaded = connection.load_local(sql.as_bytes(), &mut fill).unwrap();
+    assert_eq!(loaded.affected, fields.len() as u64);
+}
+
+/// Not only the text: what it was made of, too.
+fn assert_json_types(connection: &mut Connection, types: &[(&str, &[&str])]) {
+    let at = types.iter().position(|t| t.0 == "JSON").unwrap();
+    let mut read = |table: &str| {
+        let column = format!("c{at}");
+        let part = |i: usize| format!("JSON_TYPE(JSON_EXTRACT({column}, '$[{i}]'))");
+        let parts: Vec<String> = (0..7).map(part).collect();
+        let parts = parts.join(", ");
+        let sql = format!(
+            "SELECT id, {column}, JSON_TYPE({column}), {parts} FROM {table} \
+             WHERE {column} IS NOT NULL ORDER BY id"
+        );
+        connection.query_rows(sql.as_bytes()).unwrap()
+    };
+    let (expected, found) = (read("kinds"), read("literals"));
+    assert!(expected.len() > 5);
+    for (expected, found) in expected.into_iter().zip(found) {
+        assert_eq!(shown(&Some(found)), shown(&Some(expected)));
+    }
+}
+
+#[test]
+fn binary_data_in_json_reads_as_the_server_reads_it_and_has_no_literal() {
+    each_server(|flavour, sandbox, connection| {
+        if flavour == Flavour::MariaDb {
+            return; // Its JSON is text.
+        }
+        run(
+            connection,
+            "CREATE TABLE t (id INT PRIMARY KEY, a JSON, b LONGBLOB)",
+        );
+        let position = Position::now(connection);
+        run(
+            connection,
+            "INSERT INTO t VALUES (1, NULL, REPEAT(x'00ff', 60)), (2, NULL, ''), \
+                         (3, NULL, x'01'), (4, NULL, REPEAT('x', 57)), (5, NULL, REPEAT('y', 58))",
+        );
+        run(
+            connection,
+            "UPDATE t SET a = JSON_OBJECT('blob', b, 'bit', b'101')",
+        );
+        let mut dump = Dump::start(connect(sandbox), &request(position.start(), true)).unwrap();
+        let (mut table, mut texts) = (None, Vec::new());
+        while let Some(event) = dump.next().unwrap() {
+            if event.header.kind == kind::TABLE_MAP {
+                table = Some(TableMap::parse(event.body).unwrap());
+            }
+            if event.header.kind != kind::UPDATE_ROWS {
+                continue;
+            }
+            let event = RowsEvent::parse(event.header.kind, event.body)
+                .unwrap()
+                .unwrap();
+            let mut rows = event.rows(table.as_ref().unwrap()).unwrap();
+            while let Some(change) = rows.next().unwrap() {
+                let (_, value) = change.after.unwrap().values().nth(1).unwrap().unwrap();
+                assert!(!json::is_plain(value.json().unwrap()).unwrap());
+                assert!(value.literal(&mut Vec::new()).is_err());
+                texts.push(vec![text(&value)]);
+            }
+        }
+        let expected = connection
+            .query_rows(b"SELECT a FROM t ORDER BY id")
+            .unwrap();
+        assert_eq!(texts, expected);
+    });
+}

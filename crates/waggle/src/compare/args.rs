@@ -1,0 +1,98 @@
+//! `waggle compare`: two run directories to a checked plan.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use waggle_report::document::Document;
+use waggle_report::run::Run;
+
+/// Lay two runs beside each other: what differs around them, and how each arm's effect changed
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Directory of the run to compare with
+    #[arg(value_name = "RUN")]
+    first: PathBuf,
+    /// Directory of the run that is compared
+    #[arg(value_name = "RUN")]
+    second: PathBuf,
+    /// Differences within this are called none, in percent of the first run's base: 1 is 1%
+    /// (`waggle lab run --margin` is a share)
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    margin: f64,
+}
+
+/// Two runs of the same kind, read.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) first: Side,
+    pub(crate) second: Side,
+    /// A share of the base.
+    pub(crate) margin: f64,
+}
+
+/// One of the two.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) path: PathBuf,
+    pub(crate) run: Run,
+    pub(crate) document: Document,
+}
+
+impl Args {
+    /// Opens both runs and refuses what cannot be compared, with the reason. Nothing is written.
+    pub(crate) fn plan(self) -> anyhow::Result<Plan> {
+        if !(self.margin > 0.0 && self.margin <= 50.0) {
+            bail!(
+                "--margin {} is no margin; write a percentage above 0 and up to 50",
+                self.margin
+            );
+        }
+        if same(&self.first, &self.second) {
+            bail!(
+                "both runs are {}; a run has no difference to itself, name another",
+                self.first.display()
+            );
+        }
+        let plan = Plan {
+            first: Side::read(&self.first)?,
+            second: Side::read(&self.second)?,
+            margin: self.margin / 100.0,
+        };
+        for side in [&plan.first, &plan.second] {
+            if matches!(side.document, Document::Other) {
+                bail!(
+                    "{} is a run of {} without a report; runs of lab and bench can be compared",
+                    side.path.display(),
+                    side.run.facts().verb
+                );
+            }
+        }
+        let (one, two) = (plan.first.document.kind(), plan.second.document.kind());
+        if one != two {
+            bail!(
+                "{} is a {one} and {} a {two}: they measure different things",
+                plan.first.path.display(),
+                plan.second.path.display()
+            );
+        }
+        Ok(plan)
+    }
+}
+
+impl Side {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let run = Run::open(path).context("cannot compare this run")?;
+        let document = Document::read(&run).context("cannot compare this run")?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            run,
+            document,
+        })
+    }
+}
+
+fn same(one: &Path, two: &Path) -> bool {
+    one == two
+        || fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(two).is_ok_and(|two| one == two))
+}

@@ -1,0 +1,414 @@
+//! The conditions of the benchmark as cells: three workloads, each at its maximum and at a rate.
+//!
+//! All are LinkBench; what differs is what limits it. CPU-bound: the data fits in memory.
+//! CPU-bound with few CPUs: the same, server and agent kept to some of them. I/O-bound: a buffer
+//! pool of a tenth of the data, and a throttled disk. Neighbours: `lab::run` measures cells,
+//! [`super::tables`] lays them out.
+//!
+//! Invariant: conditions that differ in limits alone ask for the same data and settings, so that
+//! they share servers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use waggle_load::Script;
+use waggle_server::Flavour;
+use waggle_stats::compare::Outcome;
+
+use crate::experiment::Timing;
+use crate::lab::arm::{ArmSpec, ObserverSpec, builtin};
+use crate::lab::cell::{CellSpec, DataSpec, Limits, LivesPlan};
+
+/// The operations whose response times the benchmark shows: a write and a range read.
+pub(super) const OPERATIONS: [&str; 2] = ["ADD_LINK", "GET_LINKS_LIST"];
+
+/// A node with its links, in pages of tables and indexes, bytes: 200,000 nodes took 312 MB in MySQL
+/// 9.7 and 304 MB in MariaDB 10.11, 100,000 half of it.
+const NODE_BYTES: u64 = 1_550;
+/// The part of the data that the buffer pool of the I/O-bound workload holds.
+const POOL_SHARE: u64 = 10;
+/// The smallest buffer pool that both servers accept.
+const POOL_BYTES_MIN: u64 = 6 << 20;
+/// How many times its data a pool is that holds all of it, with room for what is added.
+const POOL_ROOM: u64 = 3;
+
+/// What limits the workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Condition {
+    /// Processors; the data is in memory
+    Cpu,
+    /// Few processors for server and agent
+    FewCpus,
+    /// The disk
+    Io,
+}
+
+impl Condition {
+    pub(super) const ALL: [Self; 3] = [Self::Cpu, Self::FewCpus, Self::Io];
+
+    /// Its name in files and keys.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::FewCpus => "few-cpus",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// What is on beside the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watched {
+    PerformanceSchema,
+    Agent,
+    Both,
+}
+
+impl Watched {
+    pub(super) const ALL: [Self; 3] = [Self::PerformanceSchema, Self::Agent, Self::Both];
+
+    /// Its name in keys of published figures.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::PerformanceSchema => "perfschema",
+            Self::Agent => "agent",
+            Self::Both => "both",
+        }
+    }
+
+    /// Its name for people.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::PerformanceSchema => "PERFORMANCE_SCHEMA",
+            Self::Agent => "agent",
+            Self::Both => "both",
+        }
+    }
+}
+
+/// Which agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Agent {
+    /// `waggle watch --source packets`, which decodes the network as the original did
+    Packets,
+    /// `waggle watch`, one probe at the end of each statement
+    Uprobe,
+}
+
+impl Agent {
+    fn source(self) -> &'static str {
+        match self {
+            Self::Packets => "packets",
+            Self::Uprobe => "uprobe",
+        }
+    }
+
+    fn arm(self) -> &'static str {
+        match self {
+            Self::Packets => "watch-packets",
+            Self::Uprobe => "watch",
+        }
+    }
+
+    /// The name of an arm of this study.
+    pub(super) fn arm_name(self, watched: Watched) -> String {
+        match watched {
+            Watched::PerformanceSchema => "perfschema".to_owned(),
+            Watched::Agent => self.arm().to_owned(),
+            Watched::Both => format!("perfschema+{}", self.arm()),
+        }
+    }
+}
+
+/// How the load is offered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Mode {
+    /// As much as the server takes.
+    Throughput,
+    /// This many operations a second, from their intended start.
+    Rate(f64),
+}
+
+impl Mode {
+    fn key(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Rate(_) => "rate",
+        }
+    }
+}
+
+/// How large and how long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scale {
+    /// Nodes of the graph.
+    pub(super) nodes: u64,
+    /// Connections.
+    pub(super) threads: u32,
+    /// Measured part of a window.
+    pub(super) window: Duration,
+    /// The load runs for so long before a server's first window.
+    pub(super) warm_up: Duration,
+    /// Windows of each arm in a pair of servers, and how many pairs.
+    pub(super) lives: LivesPlan,
+}
+
+impl Scale {
+    /// Fifteen minutes for all on two processors. The time counts more than the number of pairs: on
+    /// a machine too busy for three there is no interval, and the report says so.
+    pub(super) fn quick(threads: u32) -> Self {
+        Self {
+            nodes: 35_000,
+            threads,
+            window: Duration::from_millis(400),
+            warm_up: Duration::from_secs(1),
+            lives: LivesPlan {
+                // Three are the fewest for a life to count; some are set aside on a busy machine.
+                windows: 5,
+                fewest: 1,
+                most: 60,
+            },
+        }
+    }
+
+    /// Intervals of 10 s as in the original, over a graph of some gigabytes.
+    pub(super) fn full(threads: u32) -> Self {
+        Self {
+            nodes: 1_000_000,
+            threads,
+            window: Duration::from_secs(10),
+            warm_up: Duration::from_secs(60),
+            lives: LivesPlan {
+                windows: 6,
+                fewest: 5,
+                most: 60,
+            },
+        }
+    }
+
+    /// Seconds for all, to see that it works.
+    pub(super) fn tiny() -> Self {
+        Self {
+            nodes: 2_000,
+            threads: 4,
+            window: Duration::from_millis(100),
+            warm_up: Duration::from_millis(200),
+            lives: LivesPlan {
+                windows: 1,
+                fewest: 1,
+                most: 3,
+            },
+        }
+    }
+
+    /// The data of the graph on disk, bytes, estimated.
+    pub(super) fn data_bytes(&self) -> u64 {
+        self.nodes * NODE_BYTES
+    }
+}
+
+/// What the cells are made for.
+#[derive(Debug, Clone)]
+pub(super) struct CellPlan {
+    pub(super) flavour: Flavour,
+    pub(super) agent: Agent,
+    pub(super) scale: Scale,
+    /// Processors for server and agent where they are few.
+    pub(super) cpus: u32,
+    /// Bytes a second the disk may read, and write, where it is the limit.
+    pub(super) io_bytes_per_s: u64,
+    pub(super) seed: u64,
+}
+
+impl CellPlan {
+    /// The cell of a condition and a mode.
+    pub(super) fn cell(&self, condition: Condition, mode: Mode) -> anyhow::Result<CellSpec> {
+        let script = Script::open("linkbench")?;
+        let id = format!("{}-{}", condition.key(), mode.key());
+        let mut cell = CellSpec::new(&id, &self.title(condition), self.flavour, script);
+        let nodes = BTreeMap::from([("nodes".to_owned(), self.scale.nodes.to_string())]);
+        cell.data = DataSpec {
+            script: "linkbench".to_owned(),
+            tables: 0,
+            table_size: 0,
+            options: nodes.clone(),
+        };
+        cell.options = nodes;
+        cell.threads = self.scale.threads;
+        cell.over_tcp = true;
+        cell.arms = self.arms();
+        cell.all_in_lives = true;
+        cell.lives = self.scale.lives;
+        cell.timing = Timing {
+            window: self.scale.window,
+            settle: Duration::from_millis(60),
+        };
+        cell.warm_up = self.scale.warm_up;
+        cell.per_operation = true;
+        cell.seed = self.seed;
+        cell.settings = self.settings(condition);
+        cell.limits = self.limits(condition);
+        (cell.rate, cell.primary) = match mode {
+            Mode::Throughput => (None, Outcome::Qps),
+            Mode::Rate(rate) => (Some(rate), Outcome::LatencyP99Us),
+        };
+        Ok(cell)
+    }
+
+    /// A condition, for people.
+    pub(super) fn title(&self, condition: Condition) -> String {
+        match condition {
+            Condition::Cpu => "CPU-bound".to_owned(),
+            Condition::FewCpus => format!("CPU-bound, {}", cpus(self.cpus)),
+            Condition::Io => "I/O-bound".to_owned(),
+        }
+    }
+
+    fn limits(&self, condition: Condition) -> Limits {
+        match condition {
+            Condition::Cpu => Limits::default(),
+            Condition::FewCpus => Limits {
+                cpus: Some(self.cpus),
+                ..Limits::default()
+            },
+            Condition::Io => Limits {
+                io_bytes_per_s: Some(self.io_bytes_per_s),
+                ..Limits::default()
+            },
+        }
+    }
+
+    /// The buffer pool of a condition, bytes.
+    pub(super) fn pool_bytes(&self, condition: Condition) -> u64 {
+        let data = self.scale.data_bytes();
+        let bytes = match condition {
+            Condition::Io => (data / POOL_SHARE).max(POOL_BYTES_MIN),
+            Condition::Cpu | Condition::FewCpus => (data * POOL_ROOM).max(256 << 20),
+        };
+        // Servers round up to whole mebibytes at least.
+        bytes.div_ceil(1 << 20) << 20
+    }
+
+    fn settings(&self, condition: Condition) -> Vec<(String, String)> {
+        let pool = self.pool_bytes(condition).to_string();
+        let flush = match condition {
+            // The redo log reaches the disk every second: a commit that waits for it would make the
+            // disk the limit.
+            Condition::Cpu | Condition::FewCpus => "2",
+            Condition::Io => "1",
+        };
+        [
+            ("innodb_buffer_pool_size", pool.as_str()),
+            // Pages come from the disk and not from the kernel's cache.
+            ("innodb_flush_method", "O_DIRECT"),
+            ("innodb_flush_log_at_trx_commit", flush),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec()
+    }
+
+    /// The four combinations, of which neither is the base, and neither again.
+    fn arms(&self) -> Vec<ArmSpec> {
+        let observer = ObserverSpec::Watch {
+            source: self.agent.source().to_owned(),
+            args: Vec::new(),
+        };
+        let name = |watched| self.agent.arm_name(watched);
+        let both = ArmSpec {
+            settings: vec![("performance_schema".to_owned(), "ON".to_owned())],
+            observer: Some(observer),
+            sees: Some("both".to_owned()),
+            ..ArmSpec::new(&name(Watched::Both), "PERFORMANCE_SCHEMA and the agent")
+        };
+        [builtin::AA_NAME, "perfschema", self.agent.arm()]
+            .into_iter()
+            .filter_map(builtin::arm)
+            .chain([both])
+            .map(|arm| ArmSpec {
+                windows_planned: self.scale.lives.windows,
+                target: None,
+                ..arm
+            })
+            .collect()
+    }
+}
+
+fn cpus(count: u32) -> String {
+    match count {
+        1 => "1 CPU".to_owned(),
+        _ => format!("{count} CPUs"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(agent: Agent) -> CellPlan {
+        CellPlan {
+            flavour: Flavour::MariaDb,
+            agent,
+            scale: Scale::quick(8),
+            cpus: 1,
+            io_bytes_per_s: 8 << 20,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn arms_are_the_four_combinations_and_neither_again() {
+        for (agent, name) in [(Agent::Packets, "watch-packets"), (Agent::Uprobe, "watch")] {
+            let cell = plan(agent)
+                .cell(Condition::Cpu, Mode::Throughput)
+                .expect("a cell");
+            let names: Vec<&str> = cell.arms.iter().map(|arm| arm.name.as_str()).collect();
+            let both = format!("perfschema+{name}");
+            assert_eq!(names, ["none-again", "perfschema", name, &both]);
+            assert!(cell.arms.iter().all(|arm| cell.is_in_pairs(arm)));
+            let [same, schema, watch, both] = &cell.arms[..] else {
+                panic!("{names:?}");
+            };
+            assert!(same.aa && same.observer.is_none());
+            assert!(schema.observer.is_none() && !schema.settings.is_empty());
+            assert!(watch.settings.is_empty());
+            assert_eq!(
+                (&both.settings, &both.observer),
+                (&schema.settings, &watch.observer)
+            );
+            // What is on the loopback device can be seen in packets; the other agent has the same.
+            assert!(cell.over_tcp);
+        }
+    }
+
+    #[test]
+    fn few_processors_share_a_server_with_many_and_the_slow_disk_has_its_own() {
+        let plan = plan(Agent::Packets);
+        let cell = |condition, mode| plan.cell(condition, mode).expect("a cell");
+        let cpu = cell(Condition::Cpu, Mode::Throughput);
+        let few = cell(Condition::FewCpus, Mode::Throughput);
+        assert_eq!((&cpu.settings, &cpu.data), (&few.settings, &few.data));
+        assert_eq!((cpu.limits.cpus, few.limits.cpus), (None, Some(1)));
+        let io = cell(Condition::Io, Mode::Throughput);
+        assert_ne!(io.settings, cpu.settings);
+        let data = plan.scale.data_bytes();
+        let pool = plan.pool_bytes(Condition::Io);
+        assert!(
+            pool >= data / 10 && pool < data / 10 + (1 << 20),
+            "{pool} of {data}"
+        );
+        assert!(plan.pool_bytes(Condition::Cpu) > 2 * data);
+    }
+
+    #[test]
+    fn a_rate_is_judged_by_its_latency_and_a_maximum_by_its_throughput() {
+        let plan = plan(Agent::Uprobe);
+        let most = plan.cell(Condition::Io, Mode::Throughput).expect("a cell");
+        assert_eq!((most.rate, most.primary), (None, Outcome::Qps));
+        let rate = plan.cell(Condition::Io, Mode::Rate(75.0)).expect("a cell");
+        assert_eq!(
+            (rate.rate, rate.primary),
+            (Some(75.0), Outcome::LatencyP99Us)
+        );
+        assert_ne!(most.id, rate.id);
+    }
+}
