@@ -270,8 +270,9 @@ impl Source for PacketSource {
         let mut count = self.poll(each)?;
         // What comes later belongs to statements that had not ended.
         let due = self.ring.put();
-        let deadline = Instant::now() + LAST_BLOCK;
-        while self.ring.packets_read() < due {
+        let mut deadline = Instant::now() + LAST_BLOCK;
+        let mut read = self.ring.packets_read();
+        while read < due {
             if Instant::now() >= deadline {
                 each(Observation::Degraded {
                     cause: "last_packets_missing",
@@ -281,6 +282,11 @@ impl Source for PacketSource {
             }
             self.ring.wait();
             count += self.poll(each)?;
+            // Blocks that are there and only wait to be read take what they take.
+            if self.ring.packets_read() > read {
+                read = self.ring.packets_read();
+                deadline = Instant::now() + LAST_BLOCK;
+            }
         }
         Ok(count)
     }

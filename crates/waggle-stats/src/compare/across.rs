@@ -5,8 +5,9 @@
 //! ± 3% and 2% ± 3% are no sign of a change though only the first is "significant".
 //!
 //! Where a run's estimate is at hand with its degrees of freedom, the difference is Welch's
-//! ([`Estimate::minus`]). A stored report holds intervals only, and those of ratios are not
-//! symmetric; from these [`difference_of_intervals`] recovers the variances at the ends that matter
+//! ([`Estimate::minus`](super::Estimate::minus)). A stored report holds intervals only, and those
+//! of ratios are not symmetric; from these [`difference_of_intervals`] recovers the variances at
+//! the ends that matter
 //! (MOVER: Zou and Donner, Statistics in Medicine 27, 2008, 1693).
 //!
 //! Neighbours: `waggle compare` prints it.

@@ -80,7 +80,8 @@ pub fn compare_lives(
 /// [`compare_lives`] is several times sharper on a drifting machine.
 ///
 /// # Errors
-/// Fewer than [`super::DIFFERENCES_MIN`] pairs with a value on both sides.
+/// Fewer than [`DIFFERENCES_MIN`](crate::compare::DIFFERENCES_MIN) pairs with a value on both
+/// sides.
 pub fn compare_blocks(
     pairs: &[BlockPair],
     arm: usize,
