@@ -9,13 +9,17 @@ use libbpf_cargo::SkeletonBuilder;
 
 /// One line an object: its name, the folder under `src/` that holds `probe.bpf.c` and `event.h`,
 /// and what the preprocessor is told.
-const PROBES: [(&str, &str, &str); 5] = [
+const PROBES: &[(&str, &str, &str)] = &[
     ("burn", "burn", ""),
+    ("call", "call", ""),
+    ("latch", "latch", ""),
     ("lock", "lock", ""),
+    ("point", "point", ""),
     ("statement", "statement", ""),
     // With the breakdown of time: only for kernels that describe their types.
     ("statement_times", "statement", "-DSTATEMENT_TIMES"),
     ("sched", "sched", ""),
+    ("timeline", "timeline", ""),
 ];
 
 /// Where the distribution keeps the machine's own headers (`asm/ptrace.h`).
@@ -43,10 +47,10 @@ fn write_formatter(out: &Path) -> PathBuf {
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let formatter = write_formatter(&out);
-    for shared in ["thread.h", "count.h"] {
+    for shared in ["thread.h", "count.h", "trace.h", "unwind.h"] {
         println!("cargo::rerun-if-changed=src/bpf/{shared}");
     }
-    for (probe, folder, define) in PROBES {
+    for &(probe, folder, define) in PROBES {
         let folder = PathBuf::from("src").join(folder);
         let source = folder.join("probe.bpf.c");
         let mut args = clang_args();

@@ -4,6 +4,7 @@
 
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
+import "./trace.css";
 
 import type { BenchReport } from "./bench";
 import { benchPage } from "./bench-page";
@@ -11,6 +12,7 @@ import type { LabReport } from "./lab";
 import { labPage } from "./lab-page";
 import type { StudyReport } from "./study";
 import { studyPage } from "./study-page";
+import { type TracePage, tracePage } from "./trace-page";
 
 function main(): void {
   const place = document.getElementById("main");
@@ -18,9 +20,11 @@ function main(): void {
   const study = embedded("waggle-study-report");
   const lab = embedded("waggle-lab-report");
   const bench = embedded("waggle-bench-report");
+  const trace = embedded("waggle-trace-report");
   if (study !== null) studyPage(study as StudyReport, place);
   else if (lab !== null) labPage(lab as LabReport, place);
   else if (bench !== null) benchPage(bench as BenchReport, place);
+  else if (trace !== null) tracePage(trace as TracePage, place);
   else throw new Error("the page has lost its data element");
   document.documentElement.dataset["drawn"] = "yes";
 }

@@ -61,18 +61,26 @@ async function look(page, width, colorScheme) {
     const kind = id.split("-")[1];
     // The last cell names what is hostile, the first what is not measured.
     if (kind === "study") await openCells(tab);
-    // Charts are drawn when their width is known.
+    // Charts are drawn when their width is known; a trace has none.
     await tab.waitForFunction(
-        () =>
-            document.querySelectorAll(".chart canvas").length >= 3 &&
-            [...document.querySelectorAll(".chart")].every((chart) => chart.childElementCount > 0),
+        (least) =>
+            document.querySelectorAll(".chart canvas").length >= least &&
+            [...document.querySelectorAll(".chart, .graph")].every(
+                (chart) => chart.childElementCount > 0,
+            ),
+        kind === "trace" ? 0 : 3,
     );
 
     const overflow = await tab.evaluate(
         () => document.documentElement.scrollWidth - window.innerWidth,
     );
     assert.ok(overflow <= 0, `${width} px: the page is ${overflow} px too wide`);
-    const show = { study: studyShowsTheData, lab: tableShowsTheData, bench: benchShowsTheData };
+    const show = {
+        study: studyShowsTheData,
+        lab: tableShowsTheData,
+        bench: benchShowsTheData,
+        trace: traceShowsTheData,
+    };
     await show[kind](tab);
     await idsAreUnique(tab);
     await chartsAreDescribed(tab);
@@ -209,6 +217,29 @@ async function benchShowsTheData(tab) {
     assert.equal(await tab.evaluate(() => document.querySelectorAll("td b, th b").length), 0);
 }
 
+/** Every bar has parts that fill no more than its width; no name became markup. */
+async function traceShowsTheData(tab) {
+    const { subject, sections, bars, images } = await tab.evaluate(() => ({
+        subject: JSON.parse(document.getElementById("waggle-trace-report").textContent).report
+            .subject,
+        sections: [...document.querySelectorAll("main > section")].map(({ id }) => id),
+        bars: [...document.querySelectorAll(".parts")].map((bar) =>
+            [...bar.children].reduce((sum, part) => sum + parseFloat(part.style.width), 0),
+        ),
+        images: document.querySelectorAll("main img").length,
+    }));
+    const expected = {
+        func: ["functions", "histograms", "slow", "cost"],
+        pipeline: ["waits", "waterfall", "stages", "doing", "slowest"],
+        waits: ["summary", "graph", "requests", "slowest", "stacks"],
+        latch: ["waits", "latches", "holders"],
+    };
+    for (const id of expected[subject]) assert.ok(sections.includes(id), `${subject}: ${id}`);
+    assert.ok(bars.length > 0, "a bar is drawn");
+    for (const width of bars) assert.ok(width <= 100.01, `a bar is ${width}% wide`);
+    assert.equal(images, 0, "no name became markup");
+}
+
 async function idsAreUnique(tab) {
     const doubled = await tab.evaluate(() => {
         const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
@@ -248,7 +279,9 @@ async function dataCanBeSaved(tab, kind) {
     const embedded = await tab.evaluate(() =>
         JSON.parse(document.querySelector("script[type='application/json']").textContent),
     );
-    assert.deepEqual(JSON.parse(await save(tab, "Save the data (JSON)")), embedded);
+    const data = kind === "trace" ? embedded.report : embedded;
+    assert.deepEqual(JSON.parse(await save(tab, "Save the data (JSON)")), data);
+    if (kind === "trace") return;
     if (kind === "bench") {
         assert.equal(
             lines(await save(tab, "Save the intervals (CSV)")),
@@ -288,7 +321,7 @@ async function withoutScripts(page) {
     const tab = await context.newPage();
     await tab.goto(pathToFileURL(page).href);
     const text = await tab.textContent("noscript");
-    assert.match(text ?? "", /verdict|transactions/);
+    assert.match(text ?? "", /verdict|transactions|on average|traced/);
     const shown = await tab.evaluate(() => document.querySelectorAll("noscript img").length);
     assert.equal(shown, 0, "no name became markup");
     await context.close();

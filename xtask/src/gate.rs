@@ -4,7 +4,7 @@
 //! the next from running, except that nothing is tested that does not build.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -43,6 +43,26 @@ pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<bool> {
         .require(&std::env::var("WAGGLE_REQUIRE").unwrap_or_default());
     gate.close();
     Ok(gate.tally.failures.is_empty())
+}
+
+/// A directory for what the tests put aside, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let parent = ["/tmp", "/var/tmp"].map(Path::new);
+        let parent = parent.into_iter().find(|dir| dir.is_dir());
+        let parent = parent.context("neither /var/tmp nor /tmp is there")?;
+        let dir = parent.join(format!("waggle-tests.{}", std::process::id()));
+        std::fs::create_dir(&dir).with_context(|| format!("making {}", dir.display()))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 struct Gate<'a> {
@@ -114,7 +134,10 @@ impl Gate<'_> {
         self.begin("tests");
         let begun = Instant::now();
         let failures_before = self.tally.failures.len();
+        // What killed servers leave, their logs above all, goes with it.
+        let scratch = Scratch::new()?;
         let mut child = cargo(&["test", "--workspace", "--no-fail-fast"])
+            .env("TMPDIR", &scratch.0)
             .args(filter)
             .args(["--", "--show-output"])
             .current_dir(self.root)

@@ -4,6 +4,7 @@
 //! chore but `fmt` and `docs` changes a tracked file, and none needs a network.
 
 mod bench_client;
+mod bench_copy;
 mod bench_lab;
 mod docs;
 mod format;
@@ -32,6 +33,7 @@ usage: cargo xtask CHORE
                            the client's cost beside sysbench's, paired; filed in bench/results/
   calibrate [--minutes N] [FLAGS]
                            is what the lab says true? goes on where it stopped; filed likewise
+  bench-copy [FLAGS]       the copy beside the floor and other tools; filed likewise
   bench-watch [--minutes N] [FLAGS]
                            what the agent costs, and captures when starved; filed likewise
 ";
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         "docs" => docs::command(&root, rest),
         "test" => gate::command(&root, rest),
         "bench-client" => bench_client::command(&root, rest),
+        "bench-copy" => bench_copy::command(&root, rest),
         "calibrate" | "bench-watch" => bench_lab::command(&root, chore, rest),
         "fresh-check" => fresh::command(&root, rest),
         "-h" | "--help" | "help" => {

@@ -24,7 +24,7 @@ use crate::driver::Driver;
 use crate::pace::Pace;
 use crate::snapshot;
 use crate::state::{Setup, State};
-use crate::tally::{Counters, Tally, locked};
+use crate::tally::{Counters, Recorders, Tally, locked};
 use crate::workers::{self, block_signals, outcome, panicked};
 use crate::{LoadError, LoadSpec, Overflow, Snapshot};
 
@@ -110,8 +110,13 @@ impl Load {
             shared.pace = Some(pace);
         }
         let shared = Arc::new(shared);
-        let tally = || Arc::new(Tally::new(shared.pace.is_some()));
-        let tallies: Vec<Arc<Tally>> = (0..spec.threads).map(|_| tally()).collect();
+        let plan = workers::plan(&shared, spec.threads as usize, spec.io)?;
+        let recorders: Vec<_> = (0..plan.threads())
+            .map(|_| Recorders::new(shared.pace.is_some()))
+            .collect();
+        let tallies: Vec<Arc<Tally>> = (0..spec.threads as usize)
+            .map(|worker| Arc::new(Tally::new(recorders[plan.thread_of(worker)].clone())))
+            .collect();
         let since = Mutex::new(snapshot::read(&shared, &tallies));
         let script = ScriptThread::start(&setup, &shared, &spec.cancel)?;
         let mut load = Load {
@@ -125,13 +130,7 @@ impl Load {
             overflow: spec.overflow,
             stop_grace: spec.stop_grace,
         };
-        workers::spawn(
-            &setup,
-            &load.shared,
-            &load.tallies,
-            spec.io,
-            &mut load.workers,
-        )?;
+        workers::spawn(&setup, &load.shared, &load.tallies, plan, &mut load.workers)?;
         // A worker is ready when it parks before its first event.
         while !load.shared.gate.wait_ready(CANCEL_CHECK) {
             if spec.cancel.load(Ordering::Relaxed) {

@@ -95,11 +95,6 @@ impl Recorder {
         self.buckets.all()[index_of(value)].add_by_owner(1);
     }
 
-    /// The sum of everything recorded so far.
-    pub(crate) fn sum_ns(&self) -> u64 {
-        self.sum_ns.read()
-    }
-
     /// Adds everything recorded so far. A value that is being recorded meanwhile may be missing.
     pub(crate) fn add_to(&self, sum: &mut Totals) {
         let min_plus_one = self.min_plus_one.load(Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! from. Invariant: a snapshot is cumulative since the load started, so that any two of them give
 //! the interval between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::Counters;
 use crate::clock::now_ns;
 use crate::context::Shared;
 use crate::recorder::{Recorder, Totals};
-use crate::tally::{Tally, locked};
+use crate::tally::{Recorders, Tally, locked};
 
 /// What a load counted from its start, or between two moments.
 ///
@@ -210,17 +210,18 @@ impl Offered {
 /// Adds up what all threads counted; only reads.
 pub(crate) fn read(shared: &Shared, tallies: &[Arc<Tally>]) -> Snapshot {
     let mut totals = Totals::new();
-    let mut of = |recorder: &dyn Fn(&Tally) -> Option<&Recorder>| {
-        for recorder in tallies.iter().filter_map(|tally| recorder(tally)) {
+    let threads = recorders(tallies);
+    let mut of = |recorder: &dyn Fn(&Recorders) -> Option<&Recorder>| {
+        for recorder in threads.iter().filter_map(|thread| recorder(thread)) {
             recorder.add_to(&mut totals);
         }
         totals.take()
     };
     // What ended before what began: no reading shows more ends than beginnings.
-    let response = of(&|tally| Some(&tally.response));
-    let service = of(&|tally| tally.open.as_ref().map(|open| &open.service));
-    let wait = of(&|tally| tally.open.as_ref().map(|open| &open.wait));
-    let lag = of(&|tally| tally.open.as_ref().map(|open| &open.lag));
+    let response = of(&|thread| Some(&thread.response));
+    let service = of(&|thread| thread.open.as_ref().map(|open| &open.service));
+    let wait = of(&|thread| thread.open.as_ref().map(|open| &open.wait));
+    let lag = of(&|thread| thread.open.as_ref().map(|open| &open.lag));
     let offered = shared.pace.as_ref().map(|pace| {
         let begun = tallies.iter().map(|tally| tally.begun()).sum();
         let (offered, too_many) = pace.offered(now_ns(), begun);
@@ -236,8 +237,8 @@ pub(crate) fn read(shared: &Shared, tallies: &[Arc<Tally>]) -> Snapshot {
         service,
         wait,
         lag,
-        operations: operations(shared, tallies),
-        statements: statements(shared, tallies),
+        operations: operations(shared, &threads),
+        statements: statements(shared, &threads),
         errors: locked(&shared.errors).clone(),
         user_counters: user_counters(shared, tallies),
         offered,
@@ -248,7 +249,7 @@ pub(crate) fn read(shared: &Shared, tallies: &[Arc<Tally>]) -> Snapshot {
             .iter()
             .map(|tally| ThreadTotals {
                 transactions: tally.counters().transactions,
-                busy_ns: tally.response.sum_ns(),
+                busy_ns: tally.busy_ns(),
             })
             .collect(),
     }
@@ -266,10 +267,19 @@ pub(crate) fn cpu_ns(tallies: &[Arc<Tally>]) -> u64 {
 
 pub(crate) fn response(tallies: &[Arc<Tally>]) -> LatencyHistogram {
     let mut totals = Totals::new();
-    for tally in tallies {
-        tally.response.add_to(&mut totals);
+    for thread in recorders(tallies) {
+        thread.response.add_to(&mut totals);
     }
     totals.take()
+}
+
+/// Each thread's recorders, once.
+fn recorders(tallies: &[Arc<Tally>]) -> Vec<&Recorders> {
+    let mut seen = BTreeSet::new();
+    let all = tallies.iter().map(|tally| &tally.recorders);
+    all.filter(|thread| seen.insert(Arc::as_ptr(thread)))
+        .map(AsRef::as_ref)
+        .collect()
 }
 
 /// What each thread made, by number.
@@ -281,8 +291,8 @@ fn grouped<T>(made: impl Iterator<Item = Vec<(u32, T)>>) -> BTreeMap<u32, Vec<T>
     groups
 }
 
-fn operations(shared: &Shared, tallies: &[Arc<Tally>]) -> BTreeMap<String, Operation> {
-    let mut groups = grouped(tallies.iter().map(|tally| tally.operations.all()));
+fn operations(shared: &Shared, threads: &[&Recorders]) -> BTreeMap<String, Operation> {
+    let mut groups = grouped(threads.iter().map(|thread| thread.operations.all()));
     let (mut responses, mut services) = (Totals::new(), Totals::new());
     let named = shared.operations.all().into_iter().zip(0..);
     named
@@ -302,8 +312,8 @@ fn operations(shared: &Shared, tallies: &[Arc<Tally>]) -> BTreeMap<String, Opera
         .collect()
 }
 
-fn statements(shared: &Shared, tallies: &[Arc<Tally>]) -> BTreeMap<String, LatencyHistogram> {
-    let mut groups = grouped(tallies.iter().map(|tally| tally.statements.all()));
+fn statements(shared: &Shared, threads: &[&Recorders]) -> BTreeMap<String, LatencyHistogram> {
+    let mut groups = grouped(threads.iter().map(|thread| thread.statements.all()));
     let mut totals = Totals::new();
     let named = shared.statements.all().into_iter().zip(0..);
     named

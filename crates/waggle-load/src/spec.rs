@@ -78,7 +78,7 @@ pub enum Dialect {
 /// How workers wait for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WaitBy {
-    /// Through rings where this kernel has them and each processor has two to eight workers, else
+    /// Through rings where this kernel has them and there are more workers than processors, else
     /// as threads.
     #[default]
     Auto,

@@ -22,24 +22,60 @@ use crate::{LoadError, WaitBy, WorkerError};
 const STACK_BYTES: usize = 512 * 1024;
 
 /// Above this, unless a ring is asked for, every worker is a thread (docs/design/0004).
-const FIBERS_PER_THREAD_MAX: usize = 8;
+const FIBERS_PER_THREAD_MAX: usize = 1024;
+
+/// How many threads there are, and which worker is whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Each of so many workers is a thread.
+    Threads(usize),
+    /// Workers are fibers of so many threads, dealt out in turn.
+    Loops(usize),
+}
+
+impl Plan {
+    /// How many threads.
+    pub(crate) fn threads(self) -> usize {
+        let (Self::Threads(threads) | Self::Loops(threads)) = self;
+        threads
+    }
+
+    /// Which of them a worker is, or is a fiber of.
+    pub(crate) fn thread_of(self, worker: usize) -> usize {
+        match self {
+            Self::Threads(_) => worker,
+            Self::Loops(loops) => worker % loops,
+        }
+    }
+}
+
+/// How to run so many workers.
+///
+/// # Errors
+/// A ring was asked for, and this kernel or this driver has none.
+pub(crate) fn plan(shared: &Shared, workers: usize, wait_by: WaitBy) -> Result<Plan, LoadError> {
+    let loops = match wait_by {
+        WaitBy::Threads => None,
+        WaitBy::Auto | WaitBy::Ring => ring_threads(shared, workers, wait_by),
+    };
+    match loops {
+        None if wait_by == WaitBy::Ring => Err(LoadError::NoRing),
+        None => Ok(Plan::Threads(workers)),
+        Some(loops) => Ok(Plan::Loops(loops)),
+    }
+}
 
 /// Starts a worker for each tally.
 pub(crate) fn spawn(
     setup: &Setup,
     shared: &Arc<Shared>,
     tallies: &[Arc<Tally>],
-    wait_by: WaitBy,
+    plan: Plan,
     handles: &mut Vec<JoinHandle<()>>,
 ) -> Result<(), LoadError> {
-    let loops = match wait_by {
-        WaitBy::Threads => None,
-        WaitBy::Auto | WaitBy::Ring => ring_threads(shared, tallies.len(), wait_by),
-    };
-    match loops {
-        None if wait_by == WaitBy::Ring => Err(LoadError::NoRing),
-        None => spawn_threads(setup, shared, tallies, handles),
-        Some(loops) => spawn_loops(setup, shared, tallies, loops, handles),
+    match plan {
+        Plan::Threads(_) => spawn_threads(setup, shared, tallies, handles),
+        Plan::Loops(loops) => spawn_loops(setup, shared, tallies, loops, handles),
     }
 }
 
@@ -47,8 +83,7 @@ pub(crate) fn spawn(
 /// the only way.
 fn ring_threads(shared: &Shared, workers: usize, wait_by: WaitBy) -> Option<usize> {
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    // A fiber that has a thread for itself gains nothing; the thread of very many has too small a
-    // share of a processor that it shares with as many threads of the server.
+    // A fiber that has a thread for itself gains nothing; of more than this, nothing was measured.
     let pays = processors < workers && workers <= FIBERS_PER_THREAD_MAX * processors;
     let is_wanted = pays || wait_by == WaitBy::Ring;
     (is_wanted && shared.driver.waits_in_fibers() && fiber::is_available())

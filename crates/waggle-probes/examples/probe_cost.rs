@@ -8,12 +8,12 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
+use waggle_probes::own;
 use waggle_probes::sched::{SchedProbe, THREADS_MAX};
 use waggle_probes::statement::{Breakdown, Options, Program, StatementProbe};
 use waggle_symbols::known;
 use waggle_symbols::layout::{Field, Source, StartClock};
-use waggle_symbols::site::Register;
-use waggle_symbols::{BuildId, FieldName, Location, Site, StatementLayout, TrapCost};
+use waggle_symbols::{BuildId, FieldName, Location, StatementLayout};
 
 const CALLS: u32 = 20_000;
 const ROUNDS: u32 = 15;
@@ -66,7 +66,7 @@ fn measure(known: &[(FieldName, Location)], length: usize, sched: Option<&SchedP
         ring_bytes: 64 << 20,
         ..Options::default()
     };
-    let site = own_site();
+    let site = own::site("statement_end", statement_end as *const ()).expect("own site");
     let loaded = match sched {
         Some(sched) => {
             let breakdown = Breakdown { sched, hooks: &[] };
@@ -153,32 +153,6 @@ fn session(known: &[(FieldName, Location)], texts: &Texts) -> Vec<u64> {
         }
     }
     thd
-}
-
-fn own_site() -> Site {
-    let address = statement_end as *const () as u64;
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
-    let hex = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
-    let file_offset = maps
-        .lines()
-        .find_map(|line| {
-            let mut parts = line.split_ascii_whitespace();
-            let (start, end) = parts.next()?.split_once('-')?;
-            let offset = hex(parts.nth(1)?);
-            (hex(start)..hex(end))
-                .contains(&address)
-                .then(|| address - hex(start) + offset)
-        })
-        .expect("this function is mapped");
-    Site {
-        function: "statement_end".into(),
-        file_offset,
-        function_offset: 0,
-        bytes: vec![0x55],
-        instruction: "push".into(),
-        register: Register(7),
-        trap: TrapCost::Emulated,
-    }
 }
 
 fn hex(text: &str) -> Vec<u8> {

@@ -8,12 +8,18 @@
 //! removes it when the last descriptor closes, also after a kill.
 
 pub mod burn;
+pub mod call;
 pub mod capability;
 pub mod kernel;
+pub mod latch;
 pub mod lock;
 mod object;
+#[doc(hidden)]
+pub mod own;
+pub mod point;
 pub mod programs;
 pub mod ring;
 pub mod sched;
 pub mod statement;
+pub mod timeline;
 pub mod wait;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, ProgramAttachType,
+    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, ProgramAttachType, ProgramMut,
     UprobeMultiOpts, UprobeOpts,
 };
 use waggle_symbols::Site;
@@ -89,8 +89,8 @@ pub(crate) fn detach_all(links: impl IntoIterator<Item = Link>) {
 pub(crate) struct Loaded(Object);
 
 impl Loaded {
-    /// Loads an object whose programs are all uprobes. `set` is lent every map before, with its
-    /// name.
+    /// Loads an object, its uprobes as this kernel attaches them best. `set` is lent every map
+    /// before, with its name.
     ///
     /// # Errors
     /// The kernel refuses (rights, lockdown, age), or `set` fails.
@@ -108,7 +108,12 @@ impl Loaded {
         }
         if kernel::has_uprobe_multi() {
             for mut program in open.progs_mut() {
-                program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+                if ["uprobe", "uretprobe"]
+                    .iter()
+                    .any(|kind| program.section() == *kind)
+                {
+                    program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+                }
             }
         }
         open.load().map(Self).map_err(refused)
@@ -125,7 +130,7 @@ impl Loaded {
         program: &str,
         site: &Site,
     ) -> Result<Link, ProbeError> {
-        check_bytes(binary, site)?;
+        check_bytes(binary, site.file_offset, &site.bytes)?;
         let offset = usize::try_from(site.file_offset).unwrap_or(usize::MAX);
         let chosen = self.0.progs_mut().find(|p| p.name() == program);
         let chosen = chosen.expect("the program is in the object");
@@ -143,6 +148,12 @@ impl Loaded {
             site: format!("{}+{:#x}", site.function, site.function_offset),
             source,
         })
+    }
+
+    /// The program of that name.
+    pub(crate) fn program(&self, name: &str) -> ProgramMut<'_> {
+        let chosen = self.0.progs_mut().find(|p| p.name() == name);
+        chosen.expect("the program is in the object")
     }
 
     /// The map of that name; of data sections, whose names the object's comes before, the end.
@@ -217,23 +228,23 @@ pub(crate) fn set_initial(map: &mut OpenMapMut<'_>, at: usize, bytes: &[u8]) {
     value[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Compares the file's bytes at the site with those that were decoded.
-fn check_bytes(binary: &Path, site: &Site) -> Result<(), ProbeError> {
+/// Compares the file's bytes at `offset` with those that were decoded.
+pub(crate) fn check_bytes(binary: &Path, offset: u64, expected: &[u8]) -> Result<(), ProbeError> {
     use std::os::unix::fs::FileExt;
-    let mut found = vec![0; site.bytes.len()];
+    let mut found = vec![0; expected.len()];
     std::fs::File::open(binary)
-        .and_then(|file| file.read_exact_at(&mut found, site.file_offset))
+        .and_then(|file| file.read_exact_at(&mut found, offset))
         .map_err(|source| ProbeError::Io {
             doing: format!("reading {}", binary.display()),
             source,
         })?;
-    if found == site.bytes {
+    if found == expected {
         return Ok(());
     }
     Err(ProbeError::BytesDiffer {
         path: binary.to_path_buf(),
-        offset: site.file_offset,
+        offset,
         found,
-        expected: site.bytes.clone(),
+        expected: expected.to_vec(),
     })
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use waggle_probes::burn::{BURN_NS_MAX, Burn, BurnProbe};
 use waggle_probes::kernel::RunTimeStats;
-use waggle_symbols::site::Register;
-use waggle_symbols::{Site, TrapCost};
+use waggle_probes::own;
 
 const CALLS: u64 = 5_000;
 
@@ -25,7 +24,9 @@ fn call(times: u64) {
 
 /// `None`, aloud, where the kernel or the rights do not allow probes.
 fn probe() -> Option<BurnProbe> {
-    match BurnProbe::load(&own_site()) {
+    match BurnProbe::load(
+        &own::site("statement_end", statement_end as *const ()).expect("own site"),
+    ) {
         Ok(probe) => Some(probe),
         Err(why) => {
             let needs = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
@@ -81,31 +82,4 @@ fn every_run_burns_at_least_what_was_asked_and_the_kernel_counts_the_same_runs()
     assert_eq!(probe.counters().expect("counters"), before);
     println!("nothing: {} by the kernel", time / CALLS);
     drop(stats);
-}
-
-/// Where [`statement_end`] stands in this program's file.
-fn own_site() -> Site {
-    let address = statement_end as *const () as u64;
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
-    let hex = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
-    let file_offset = maps
-        .lines()
-        .find_map(|line| {
-            let mut parts = line.split_ascii_whitespace();
-            let (start, end) = parts.next()?.split_once('-')?;
-            let offset = hex(parts.nth(1)?);
-            (hex(start)..hex(end))
-                .contains(&address)
-                .then(|| address - hex(start) + offset)
-        })
-        .expect("this function is mapped");
-    Site {
-        function: "statement_end".into(),
-        file_offset,
-        function_offset: 0,
-        bytes: vec![0x55],
-        instruction: "push".into(),
-        register: Register(7),
-        trap: TrapCost::Emulated,
-    }
 }

@@ -10,6 +10,7 @@ use crate::bench::{self, BenchReport};
 use crate::lab::LabReport;
 use crate::run::{ReadError, Run};
 use crate::study::StudyReport;
+use crate::trace::TracePage;
 use crate::{csv, markdown, page};
 
 /// The document of a run.
@@ -21,6 +22,8 @@ pub enum Document {
     Study(Box<StudyReport>),
     /// A load, as far as it came.
     Bench(Box<BenchReport>),
+    /// What a trace found.
+    Trace(Box<TracePage>),
     /// A run of another verb, or a lab run that was killed before it had a report.
     Other,
 }
@@ -37,6 +40,9 @@ impl Document {
         if let Some(lab) = run.lab()? {
             return Ok(Self::Lab(Box::new(lab)));
         }
+        if let Some(trace) = run.trace()? {
+            return Ok(Self::Trace(Box::new(TracePage::new(trace, run.facts()))));
+        }
         match run.facts().verb.as_str() {
             "bench" => BenchReport::read(run).map(|report| Self::Bench(Box::new(report))),
             _ => Ok(Self::Other),
@@ -49,6 +55,7 @@ impl Document {
             Self::Lab(_) => "lab run",
             Self::Study(_) => "lab study",
             Self::Bench(_) => "bench run",
+            Self::Trace(_) => "trace",
             Self::Other => "run without a report",
         }
     }
@@ -59,6 +66,7 @@ impl Document {
             Self::Lab(report) => Some(page::render(report)),
             Self::Study(report) => Some(page::render_study(report)),
             Self::Bench(report) => Some(page::render_bench(report)),
+            Self::Trace(trace) => Some(page::render_trace(trace)),
             Self::Other => None,
         }
     }
@@ -69,6 +77,7 @@ impl Document {
             Self::Lab(report) => Some(markdown::lab(report)),
             Self::Study(report) => Some(markdown::study(report)),
             Self::Bench(report) => Some(bench::markdown(report)),
+            Self::Trace(trace) => Some(trace.markdown()),
             Self::Other => None,
         }
     }
@@ -79,6 +88,7 @@ impl Document {
             Self::Lab(report) => Some(csv::lab_windows(report)),
             Self::Study(report) => Some(csv::study_windows(report)),
             Self::Bench(report) => Some(bench::csv(report)),
+            Self::Trace(trace) => Some(trace.csv()),
             Self::Other => None,
         }
     }
@@ -88,6 +98,7 @@ impl Document {
         match self {
             Self::Lab(report) => Some(csv::lab_results(report)),
             Self::Study(report) => Some(csv::study_results(report)),
+            Self::Trace(trace) => Some(trace.csv()),
             Self::Bench(_) | Self::Other => None,
         }
     }
@@ -101,6 +112,7 @@ impl Document {
         Ok(match self {
             Self::Lab(report) => json!(report),
             Self::Study(report) => json!(report),
+            Self::Trace(trace) => json!(trace.report),
             Self::Bench(_) | Self::Other => json!({ "run": run.facts(), "result": run.result()? }),
         })
     }

@@ -2,9 +2,9 @@
 //!
 //! Neighbours: verbs write through [`run::RunDir`] while they measure; `waggle report` reads the
 //! same directory through [`run::Run`] and shows it as text ([`summary`], [`lab::text`]), as
-//! [`markdown`] or [`csv`], or as one self-contained page ([`page`]). There are three documents:
-//! of one experiment ([`lab`]), of many ([`study`]) and of a load ([`mod@bench`]). The page's own
-//! code is TypeScript under `web/`, bundled by `build.rs`.
+//! [`markdown`] or [`csv`], or as one self-contained page ([`page`]). Documents are of one
+//! experiment ([`lab`]), of many ([`study`]), of a load ([`mod@bench`]) and of a [`mod@trace`]. The
+//! page's own code is TypeScript under `web/`, bundled by `build.rs`.
 //!
 //! Invariants: a run directory is append-only while running and readable after a kill; bytes read
 //! back from one are foreign and never panic; a reading that did not happen is `None`, never zero.
@@ -21,3 +21,4 @@ pub mod run;
 pub mod study;
 pub mod summary;
 pub mod table;
+pub mod trace;

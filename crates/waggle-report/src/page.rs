@@ -1,5 +1,5 @@
-//! The HTML page of a lab run, a study or a bench run: one file that opens anywhere, without a
-//! network.
+//! The HTML page of a lab run, a study, a bench run or a trace: one file that opens anywhere,
+//! without a network.
 //!
 //! The page's code and styles are bundled from `web/` by `build.rs`; the report is embedded as JSON
 //! and drawn by that code. The answer and a text version stand in the HTML itself, so that a viewer
@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::bench::{self, BenchReport};
 use crate::lab::{LabReport, headline, text};
 use crate::study::{self, StudyReport};
+use crate::trace::TracePage;
 
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/web/dist/page.js"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/web/dist/page.css"));
@@ -28,6 +29,9 @@ pub const STUDY_ID: &str = "waggle-study-report";
 
 /// The `id` of the element that holds a bench run's report as JSON.
 pub const BENCH_ID: &str = "waggle-bench-report";
+
+/// The `id` of the element that holds a trace's report as JSON.
+pub const TRACE_ID: &str = "waggle-trace-report";
 
 /// The page of a lab report, as one HTML document in UTF-8.
 pub fn render(report: &LabReport) -> String {
@@ -59,6 +63,17 @@ pub fn render_bench(report: &BenchReport) -> String {
         plain: &bench::markdown(report),
         data_id: BENCH_ID,
         data: &embed(report),
+    })
+}
+
+/// The page of a trace, as one HTML document in UTF-8.
+pub fn render_trace(trace: &TracePage) -> String {
+    document(&Page {
+        kicker: "waggle trace",
+        answer: &trace.headline(),
+        plain: &trace.text(),
+        data_id: TRACE_ID,
+        data: &embed(trace),
     })
 }
 

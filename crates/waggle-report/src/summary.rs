@@ -9,6 +9,7 @@ use crate::quantity::{bytes, count};
 use crate::run::{Outcome, ReadError, Run, RunFacts, shell_line};
 use crate::study;
 use crate::table::{Table, WIDTH};
+use crate::trace::TracePage;
 
 /// Most figures of a result that are listed; the file holds the rest.
 const FIGURES_MAX: usize = 60;
@@ -25,6 +26,10 @@ pub fn text(run: &Run, bold: bool) -> Result<String, ReadError> {
     }
     if let Some(report) = run.lab()? {
         return Ok(format!("{text}\n{}", lab::text(&report, bold)));
+    }
+    if let Some(report) = run.trace()? {
+        let trace = TracePage::new(report, run.facts());
+        return Ok(format!("{text}\n{}", trace.text()));
     }
     let samples = run.samples()?;
     let number = count(samples.values.len() as u64);

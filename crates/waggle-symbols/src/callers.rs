@@ -158,11 +158,12 @@ fn hits(
 }
 
 /// Where functions begin, in order.
-struct Starts(Vec<u64>);
+#[derive(Debug)]
+pub(crate) struct Starts(Vec<u64>);
 
 impl Starts {
     /// Reads the sorted table that compilers for x86-64 write: 32-bit offsets from its own start.
-    fn read<'a>(elf: &impl Object<'a>) -> Option<Self> {
+    pub(crate) fn read<'a>(elf: &impl Object<'a>) -> Option<Self> {
         let section = elf.section_by_name(".eh_frame_hdr")?;
         if section.size() > TABLE_BYTES_MAX {
             return None;
@@ -186,7 +187,7 @@ impl Starts {
     }
 
     /// Start of the function that holds `address`, and of the next.
-    fn around(&self, address: u64) -> Option<(u64, u64)> {
+    pub(crate) fn around(&self, address: u64) -> Option<(u64, u64)> {
         let after = self.0.partition_point(|start| *start <= address);
         let start = *self.0.get(after.checked_sub(1)?)?;
         let end = self.0.get(after).copied();

@@ -3,6 +3,7 @@
 //! Only the parts asked for are read (a mysqld is 75 MB; the agent has 64 MiB), and every number
 //! in the file is checked before it is used: a truncated or hostile file gives an error.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -124,12 +125,13 @@ impl Binary {
             .map_err(|e| malformed(format!("build id: {e}")))?
             .map(BuildId::new);
         let mut symbols: Vec<Symbol> = Vec::new();
+        let mut known = HashSet::new();
         for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
             if !symbol.is_definition() || symbol.kind() != object::SymbolKind::Text {
                 continue;
             }
             let Ok(name) = symbol.name() else { continue };
-            if wanted(name) && !symbols.iter().any(|s| s.name == name) {
+            if wanted(name) && known.insert(name.to_owned()) {
                 symbols.push(Symbol {
                     name: name.to_owned(),
                     address: symbol.address(),

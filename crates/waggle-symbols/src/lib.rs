@@ -8,19 +8,27 @@
 //! an exported function, and its bytes are handed out with it, so that the attacher can compare
 //! them with what is mapped.
 
+pub mod boundary;
 pub mod callers;
 pub mod elf;
+pub mod function;
 pub mod hook;
 pub mod known;
+pub mod latch;
 pub mod layout;
 pub mod lock;
+pub mod mapped;
 pub mod mark;
 pub mod recipe;
+pub mod redo;
 pub mod site;
 pub mod trace;
+pub mod unwind;
+pub mod usdt;
 
 pub use elf::{Binary, BuildId, ElfError, Function};
 pub use hook::{Hook, HookError, HookSite};
+pub use latch::{LatchHook, LatchLayout, LatchSite};
 pub use layout::{
     Field, FieldName, Location, LockTime, Source, StatementLayout, ThreadKind, server_status,
 };

@@ -324,7 +324,7 @@ fn metadata_end(binary: &Binary) -> Result<Site, String> {
 }
 
 /// The one call of `target` in `function`.
-fn call_site(function: &Function, target: &Function) -> Result<Site, String> {
+pub(crate) fn call_site(function: &Function, target: &Function) -> Result<Site, String> {
     let calls = callers::calls(function, target.address);
     let [at] = calls[..] else {
         return Err(format!(

@@ -175,7 +175,7 @@ fn begins(caller: &Function, begin: &Function, knows_redo: bool) -> Vec<u64> {
 
 /// The constant that `function` has in `esi` when it comes to `at`; `None` if it is none, or if
 /// there is another way to get there.
-fn constant_type(function: &Function, at: u64) -> Option<u32> {
+pub(crate) fn constant_type(function: &Function, at: u64) -> Option<u32> {
     let mut factory = InstructionInfoFactory::new();
     let mut last: Option<(u64, u32)> = None;
     let mut targets = Vec::new();

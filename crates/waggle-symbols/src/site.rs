@@ -95,10 +95,17 @@ pub enum SiteError {
         /// Which argument was wanted.
         argument: u8,
     },
+    /// A branch leads back to where the function begins, or it begins with no instruction that a
+    /// probe can stand at.
+    #[error("{function} has no instruction before its stack moves that runs once a call")]
+    NoEntry {
+        /// Mangled name.
+        function: String,
+    },
 }
 
 /// True if the kernel emulates `instruction` at a breakpoint (x86-64, Linux 4.18 and later).
-fn is_emulated(instruction: &Instruction, bytes: &[u8]) -> bool {
+pub(crate) fn is_emulated(instruction: &Instruction, bytes: &[u8]) -> bool {
     if bytes.first() == Some(&0x66) {
         return false;
     }
@@ -136,6 +143,19 @@ impl Site {
             })
         });
         moves.next().is_none()
+    }
+
+    /// The cheapest site in `function` where its return address is still on top of the stack: one
+    /// where a return can be watched too. Nothing else is known of the registers there.
+    ///
+    /// # Errors
+    /// The code cannot be decoded, or a branch leads back to its beginning.
+    pub fn at_entry(function: &Function) -> Result<Self, SiteError> {
+        let mut sites = candidates(function, 4)?;
+        sites.retain(|site| site.is_before_stack_moves(function));
+        cheapest(sites).ok_or_else(|| SiteError::NoEntry {
+            function: function.name.clone(),
+        })
     }
 
     /// The cheapest site in `function` where each of `arguments` is in a register, and these

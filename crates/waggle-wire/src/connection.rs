@@ -16,7 +16,9 @@ use crate::packet::Channel;
 use crate::result::{Kept, Rows, Terms};
 use crate::rows::{Column, Encoding, Row};
 use crate::stream::Stream;
-use crate::{Begin, BulkRows, Dsn, Error, Interrupter, TextResults, Value, login, reply, result};
+use crate::{
+    Begin, BulkRows, Dsn, Error, Interrupter, RowStream, TextResults, Value, login, reply, result,
+};
 
 /// How long connecting may take in all, from the socket to the end of the login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -234,6 +236,40 @@ impl Connection {
     ) -> Result<Summary, Error> {
         self.command(COM_QUERY, sql, |connection| {
             result::load(&mut connection.channel, &mut connection.terms, fill)
+        })
+    }
+
+    /// Runs one SELECT and lends its rows one by one, as the server sends them.
+    ///
+    /// # Errors
+    /// As [`Connection::query`]; [`Error::Unsupported`] for a statement without rows, after which
+    /// the connection is unusable.
+    pub fn stream_rows(&mut self, sql: &[u8]) -> Result<RowStream<'_>, Error> {
+        self.begin_stream(COM_QUERY, sql)?;
+        // An error in place of rows leaves the session in step.
+        let refused = match self.channel.peek() {
+            Ok((_, reply::ERROR)) => true,
+            Ok(_) => false,
+            Err(error) => return Err(error),
+        };
+        if refused {
+            let refusal = reply::server_error(self.channel.packet()?)?;
+            self.settle(Err(refusal))?;
+        }
+        RowStream::begin(self)
+    }
+
+    /// What reading a stream of rows goes by.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&mut Channel<Stream>, &mut Terms) {
+        (&mut self.channel, &mut self.terms)
+    }
+
+    /// A stream of rows was read to its end, well or not.
+    pub(crate) fn settle(&mut self, end: Result<reply::Done, Error>) -> Result<(), Error> {
+        self.exchange(|connection| {
+            connection.terms.in_transaction = end?.in_transaction();
+            Ok(())
         })
     }
 

@@ -66,6 +66,29 @@ pub(crate) struct Channel<T = Stream> {
     in_step: bool,
 }
 
+/// A packet that is lent in parts, between two of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Open {
+    /// Bytes of the frame that are still to come.
+    left: usize,
+    /// Another frame follows this one.
+    continues: bool,
+}
+
+impl Open {
+    /// Whether parts of the packet are still to come.
+    pub(crate) fn is_open(self) -> bool {
+        self.left > 0 || self.continues
+    }
+}
+
+/// A packet, or a part of one that does not fit the buffer.
+#[derive(Debug)]
+pub(crate) enum Lent<'a> {
+    Whole(&'a [u8]),
+    Part { bytes: &'a [u8], is_last: bool },
+}
+
 impl<T: Transport> Channel<T> {
     pub(crate) fn new(transport: T) -> Channel<T> {
         Channel {
@@ -173,21 +196,27 @@ impl<T: Transport> Channel<T> {
 
     /// Sends the packet that `answer` started; it must fit one frame.
     pub(crate) fn send(&mut self) -> Result<(), Error> {
-        let length = self.out.len() - HEADER_BYTES;
-        put_header(&mut self.out, length, self.sequence);
+        self.send_from(0, self.out.len() - HEADER_BYTES)
+    }
+
+    /// Sends `length` bytes of `out` that stand behind room for their header at `start`.
+    fn send_from(&mut self, start: usize, length: usize) -> Result<(), Error> {
+        let packet = &mut self.out[start..start + HEADER_BYTES + length];
+        put_header(packet, length, self.sequence);
         self.sequence = self.sequence.wrapping_add(1);
-        let sent = self.transport.send(&self.out);
+        let sent = self.transport.send(packet);
         sent.map_err(|error| self.send_error(error))
     }
 
     /// Sends what `answer` started as packets of at most `bytes_max`, which must fit one frame.
     pub(crate) fn send_pieces(&mut self, bytes_max: usize) -> Result<(), Error> {
-        while self.out.len() - HEADER_BYTES > bytes_max {
-            let rest = self.out.split_off(HEADER_BYTES + bytes_max);
-            self.send()?;
-            self.answer().extend_from_slice(&rest);
+        // A header is written over bytes that have left.
+        let mut start = 0;
+        while self.out.len() - HEADER_BYTES - start > bytes_max {
+            self.send_from(start, bytes_max)?;
+            start += bytes_max;
         }
-        self.send()
+        self.send_from(start, self.out.len() - HEADER_BYTES - start)
     }
 
     fn send_error(&mut self, error: io::Error) -> Error {
@@ -253,6 +282,39 @@ impl<T: Transport> Channel<T> {
                 return Ok(&self.joined);
             }
         }
+    }
+
+    /// The next packet, or the next part of the one that is open. Memory does not grow past the
+    /// buffer, whatever the packet's size.
+    #[inline]
+    pub(crate) fn lend(&mut self, open: &mut Open) -> Result<Lent<'_>, Error> {
+        if !open.is_open() {
+            let length = self.header()?;
+            if length <= BUFFER_BYTES_MAX - HEADER_BYTES {
+                self.fill(length)?;
+                let start = self.start;
+                self.start += length;
+                return Ok(Lent::Whole(&self.buffer[start..start + length]));
+            }
+            *open = Open {
+                left: length,
+                continues: length == FRAME_BYTES_MAX,
+            };
+        } else if open.left == 0 {
+            open.left = self.header()?;
+            open.continues = open.left == FRAME_BYTES_MAX;
+        }
+        if open.left > 0 {
+            self.fill(1)?;
+        }
+        let taken = open.left.min(self.end - self.start);
+        let start = self.start;
+        self.start += taken;
+        open.left -= taken;
+        Ok(Lent::Part {
+            bytes: &self.buffer[start..start + taken],
+            is_last: !open.is_open(),
+        })
     }
 
     /// Consumes packets unseen until `limit` of them are gone or the next one is one of those

@@ -5,6 +5,7 @@
 mod bench;
 mod cli;
 mod compare;
+mod copy;
 mod doctor;
 mod experiment;
 mod interrupt;
@@ -14,6 +15,7 @@ mod preflight;
 mod report;
 mod server;
 mod sysbench;
+mod trace;
 mod watch;
 
 use std::process::ExitCode;
@@ -47,8 +49,10 @@ enum Verb {
     Bench(Box<bench::Args>),
     Watch(Box<watch::Args>),
     Lab(Box<lab::Args>),
+    Trace(Box<trace::Args>),
     Report(report::Args),
     Compare(compare::Args),
+    Copy(Box<copy::Args>),
     Sysbench(sysbench::Args),
 }
 
@@ -64,8 +68,10 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(*args, &out),
         Verb::Watch(args) => watch::run(*args, &out),
         Verb::Lab(args) => lab::run(*args, &out),
+        Verb::Trace(args) => trace::run(*args, &out),
         Verb::Report(args) => report::run(args, &out),
         Verb::Compare(args) => compare::run(args, &out),
+        Verb::Copy(args) => copy::run(*args, &out),
         Verb::Sysbench(args) => return sysbench::run(&args),
     };
     match result {

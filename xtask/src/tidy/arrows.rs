@@ -10,8 +10,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "waggle",
         &[
-            "agent", "export", "load", "probes", "report", "server", "symbols", "stats", "wire",
-            "digest",
+            "agent", "copy", "export", "load", "trace", "probes", "report", "server", "symbols",
+            "stats", "wire", "digest",
         ],
     ),
     ("export", &["agent", "stats"]),
@@ -19,6 +19,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "agent",
         &["probes", "server", "symbols", "stats", "wire", "digest"],
     ),
+    ("trace", &["probes", "server", "symbols", "stats"]),
+    ("copy", &["server", "stats", "wire"]),
     ("load", &["stats", "wire", "digest"]),
     ("probes", &["server", "symbols", "stats", "digest"]),
     ("report", &["stats"]),
@@ -34,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const TEST_ARROWS: &[(&str, &[&str])] = &[
     ("load", &["server"]),
     ("probes", &["wire"]),
+    ("trace", &["wire"]),
     ("symbols", &["server", "wire"]),
 ];
 

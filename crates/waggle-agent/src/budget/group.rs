@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use waggle_server::confine::hierarchy::{self, Hierarchy};
 
 use super::Limits;
 
@@ -25,15 +26,6 @@ const QUOTA_MIN_US: u64 = 1_000;
 /// How often a group that was left is tried to be removed, and the pause between.
 const REMOVALS_MAX: u32 = 200;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
-
-/// A hierarchy that can limit something.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Hierarchy {
-    mount: PathBuf,
-    /// The group of this process in it, from the mount point.
-    own: PathBuf,
-    version: u8,
-}
 
 /// The agent's place in the control groups; put back when dropped.
 #[derive(Debug)]
@@ -64,7 +56,7 @@ impl Group {
             if !wanted {
                 continue;
             }
-            let limited = match hierarchy(&mounts, &own, controller) {
+            let limited = match hierarchy::find(&mounts, &own, controller) {
                 Some(hierarchy) => group.limit(&hierarchy, controller, limits),
                 None => Err(anyhow::anyhow!("no control group for {controller}")),
             };
@@ -228,63 +220,9 @@ fn quota(cores: f64) -> (u64, u64) {
     (quota.max(QUOTA_MIN_US), period)
 }
 
-/// The hierarchy that `controller` is in, by the texts of `/proc/self/mounts` and
-/// `/proc/self/cgroup`.
-fn hierarchy(mounts: &str, own: &str, controller: &str) -> Option<Hierarchy> {
-    let mounted = |kind: &str, option: Option<&str>| {
-        mounts.lines().find_map(|line| {
-            let mut words = line.split(' ');
-            let (_, path) = (words.next()?, words.next()?);
-            let fits = words.next()? == kind
-                && option.is_none_or(|o| {
-                    words
-                        .next()
-                        .is_some_and(|all| all.split(',').any(|a| a == o))
-                });
-            fits.then(|| PathBuf::from(path))
-        })
-    };
-    // number:controllers:path; in version 2 the controllers are empty.
-    let place = |wanted: &dyn Fn(&str) -> bool| {
-        own.lines().find_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            let (controllers, path) = rest.split_once(':')?;
-            wanted(controllers).then(|| PathBuf::from(path.trim_start_matches('/')))
-        })
-    };
-    if let Some(mount) = mounted("cgroup", Some(controller)) {
-        let own = place(&|controllers| controllers.split(',').any(|c| c == controller));
-        return Some(Hierarchy {
-            mount,
-            own: own.unwrap_or_default(),
-            version: 1,
-        });
-    }
-    let mount = mounted("cgroup2", None)?;
-    Some(Hierarchy {
-        mount,
-        own: place(&str::is_empty).unwrap_or_default(),
-        version: 2,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_controller_is_found_in_either_version() {
-        let v1 = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
-                  cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
-                  cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        let own = "5:cpu,cpuacct:/a/b\n1:name=systemd:/\n0::/c\n";
-        let found = hierarchy(v1, own, "cpu").expect("version 1");
-        assert_eq!((found.version, found.own), (1, PathBuf::from("a/b")));
-        let found = hierarchy(v1, own, "memory").expect("version 2");
-        assert_eq!((found.version, found.own), (2, PathBuf::from("c")));
-        assert_eq!(hierarchy("", own, "cpu"), None);
-        assert_eq!(hierarchy("cgroup\n x y", ":::\n", "cpu"), None);
-    }
 
     #[test]
     fn quotas_are_what_the_kernel_accepts() {

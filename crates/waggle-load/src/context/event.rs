@@ -64,7 +64,7 @@ impl Context {
         event.restarts = 0;
         event.is_under_way = true;
         event.operation = None;
-        let Some(open) = &self.tally.open else {
+        let Some(open) = &self.tally.recorders.open else {
             event.intended_ns = now;
             return;
         };
@@ -83,8 +83,8 @@ impl Context {
         let response = now.saturating_sub(event.intended_ns);
         let service = now.saturating_sub(event.begun_ns);
         self.tally.transaction_done();
-        self.tally.response.record(response);
-        if let Some(open) = &self.tally.open {
+        self.tally.responded(response);
+        if let Some(open) = &self.tally.recorders.open {
             open.service.record(service);
         }
         if let Some(operation) = event.operation {
@@ -100,10 +100,10 @@ impl Context {
         let tally = &self.tally;
         let make = || OperationRecorders {
             response: Recorder::new(),
-            service: tally.open.is_some().then(Recorder::new),
+            service: tally.recorders.open.is_some().then(Recorder::new),
         };
         own(&mut self.operations, operation, || {
-            tally.operations.push(operation, make())
+            tally.recorders.operations.of(operation, make)
         })
     }
 
@@ -207,7 +207,7 @@ impl Context {
     /// Adds to a counter of the script's own.
     pub(crate) fn add(&mut self, counter: u32, amount: f64) {
         let tally = &self.tally;
-        let make = || tally.sums.push(counter, Sum::default());
+        let make = || tally.sums.of(counter, Sum::default);
         own(&mut self.user_counters, counter, make).add_by_owner(amount);
     }
 
@@ -264,7 +264,7 @@ impl Context {
 
     /// Restarts the clock of the event at hand; false where that is an error (open loop).
     pub(crate) fn begin_event(&mut self) -> bool {
-        if self.tally.open.is_some() {
+        if self.tally.recorders.open.is_some() {
             return false;
         }
         self.event.begun_ns = now_ns();

@@ -130,7 +130,7 @@ impl Context {
     fn statement_recorder(&mut self, name: &str) -> Arc<Recorder> {
         let names = &self.shared.statements;
         let number = names.number_of_few(name, NAMED_STATEMENTS);
-        self.tally.statements.of(number, Recorder::new)
+        self.tally.recorders.statements.of(number, Recorder::new)
     }
 
     /// When a text statement begins, if that is wanted.

@@ -10,11 +10,12 @@ use serde::Serialize;
 use super::error::ReopenError;
 use super::{
     FORMAT_VERSION, HISTOGRAM_FOLDER, JsonLines, LAB_FILE, Outcome, PAGE_FILE, RESULT_FILE,
-    RUN_FILE, Run, RunError, RunFacts, SAMPLES_FILE, STUDY_FILE,
+    RUN_FILE, Run, RunError, RunFacts, SAMPLES_FILE, STUDY_FILE, TRACE_FILE,
 };
 use crate::host::HostFacts;
 use crate::lab::LabReport;
 use crate::study::StudyReport;
+use crate::trace::{TracePage, TraceReport};
 
 /// A run directory being written.
 #[derive(Debug)]
@@ -159,6 +160,16 @@ impl RunDir {
     pub fn write_study(&self, report: &StudyReport) -> Result<PathBuf, RunError> {
         self.write_json(STUDY_FILE, report)?;
         self.write_file(PAGE_FILE, crate::page::render_study(report).as_bytes())
+    }
+
+    /// Writes `trace.json` and `report.html` of a trace and returns the path of the page.
+    ///
+    /// # Errors
+    /// When one of them cannot be written.
+    pub fn write_trace(&self, report: &TraceReport) -> Result<PathBuf, RunError> {
+        self.write_json(TRACE_FILE, report)?;
+        let page = TracePage::new(report.clone(), self.facts());
+        self.write_file(PAGE_FILE, crate::page::render_trace(&page).as_bytes())
     }
 
     /// Ends the run: notes time and outcome in `run.json`.

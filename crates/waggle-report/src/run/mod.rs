@@ -33,6 +33,8 @@ pub const LAB_FILE: &str = "lab.json";
 pub const STUDY_FILE: &str = "study.json";
 /// File name of a verb's final result, the same document that `--json` prints.
 pub const RESULT_FILE: &str = "result.json";
+/// What a trace found, beside `run.json`.
+pub const TRACE_FILE: &str = "trace.json";
 /// File name of the HTML page made of a run.
 pub const PAGE_FILE: &str = "report.html";
 /// Folder of the HdrHistogram V2 files of a run.

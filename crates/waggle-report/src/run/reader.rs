@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::{
     FORMAT_VERSION, HISTOGRAM_FOLDER, LAB_FILE, RESULT_FILE, RUN_FILE, ReadError, RunFacts,
-    SAMPLES_FILE, STUDY_FILE,
+    SAMPLES_FILE, STUDY_FILE, TRACE_FILE,
 };
 use crate::lab::{LAB_FORMAT_VERSION, LabReport};
 use crate::study::{STUDY_FORMAT_VERSION, StudyReport};
+use crate::trace::{TRACE_FORMAT_VERSION, TraceReport};
 
 /// Longest JSON document or line that is read; more is damage, not data.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
@@ -142,6 +143,17 @@ impl Run {
         let report: Option<StudyReport> = self.document(STUDY_FILE)?;
         let found = report.as_ref().map_or(0, |report| report.format_version);
         self.known(STUDY_FILE, found, STUDY_FORMAT_VERSION)?;
+        Ok(report)
+    }
+
+    /// What a trace found; nothing when it is another verb's run, or was killed.
+    ///
+    /// # Errors
+    /// When `trace.json` is damaged or newer than this build reads.
+    pub fn trace(&self) -> Result<Option<TraceReport>, ReadError> {
+        let report: Option<TraceReport> = self.document(TRACE_FILE)?;
+        let found = report.as_ref().map_or(0, |r| r.facts().format_version);
+        self.known(TRACE_FILE, found, TRACE_FORMAT_VERSION)?;
         Ok(report)
     }
 

@@ -8,4 +8,5 @@ mod need;
 mod page;
 mod run_dir;
 mod study_example;
+mod trace_example;
 mod words;

@@ -6,14 +6,16 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use waggle_report::bench::{BenchReport, csv, headline, markdown};
+use waggle_report::document::Document;
 use waggle_report::lab::LabReport;
-use waggle_report::page::{DATA_ID, render, render_bench, render_study};
+use waggle_report::page::{DATA_ID, render, render_bench, render_study, render_trace};
 use waggle_report::run::{Outcome, PAGE_FILE, Run, RunDir};
 
 use crate::bench_example;
 use crate::example::{every_variant, realistic};
 use crate::need;
 use crate::study_example::{every_study_variant, realistic_study};
+use crate::trace_example::every_trace;
 
 fn web() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")
@@ -124,6 +126,41 @@ fn the_typescript_types_mirror_the_documents() {
     mirror("study-example.ts", "StudyReport", "study", &json);
     let json = serde_json::to_string_pretty(&bench(false)).expect("JSON");
     mirror("bench-example.ts", "BenchReport", "bench", &json);
+    for (subject, page) in every_trace() {
+        let json = serde_json::to_string_pretty(&page).expect("JSON");
+        mirror(
+            &format!("trace-{subject}-example.ts"),
+            "TracePage",
+            "trace-page",
+            &json,
+        );
+    }
+}
+
+#[test]
+fn a_trace_survives_its_run_directory_in_every_form() {
+    for (subject, page) in every_trace() {
+        let root = tempfile::tempdir().expect("a directory");
+        let run = RunDir::create(root.path(), "trace", subject).expect("a run");
+        let written = run.write_trace(&page.report).expect("a page");
+        let html = fs::read_to_string(written).expect("the page");
+        assert!(!html.contains("<img src=x"), "a name became markup");
+        let path = run.finish(Outcome::Done, None).expect("an end");
+        let run = Run::open(&path).expect("a run");
+        let document = Document::read(&run).expect("a document");
+        assert_eq!(document.kind(), "trace");
+        assert_eq!(document.html().expect("a page"), html);
+        assert_eq!(
+            document.json(&run).expect("JSON"),
+            serde_json::json!(page.report)
+        );
+        let csv = document.windows_csv().expect("CSV");
+        assert!(csv.starts_with("list,of,name,figure,value\n"), "{csv}");
+        let markdown = document.markdown().expect("Markdown");
+        assert!(!markdown.contains("<img"), "{markdown}");
+        let text = waggle_report::summary::text(&run, false).expect("text");
+        assert!(text.contains("trace"), "{text}");
+    }
 }
 
 #[test]
@@ -246,8 +283,12 @@ fn the_page_is_good_in_a_browser() {
         ("every-study-variant", render_study(&every_study_variant())),
         ("bench", render_bench(&bench(false))),
     ];
+    let pages = pages.map(|(name, html)| (name.to_owned(), html));
+    let traces = every_trace().into_iter();
+    let traces = traces.map(|(subject, page)| (format!("trace-{subject}"), render_trace(&page)));
     let files: Vec<String> = pages
         .into_iter()
+        .chain(traces)
         .map(|(name, html)| {
             let page = stage.join(format!("{name}.html"));
             fs::write(&page, html).expect("a page");

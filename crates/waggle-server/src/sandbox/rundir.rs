@@ -115,9 +115,19 @@ impl Drop for RunDir {
     }
 }
 
-/// Where throw-away servers live unless told otherwise: `/tmp`, or `/var/tmp` where `/tmp` is in
-/// memory, as a server on a memory file system would be another server.
+/// Longest path of `TMPDIR` that leaves room for a socket's, bytes.
+const TMPDIR_MAX: usize = 60;
+
+/// Where throw-away servers live unless told otherwise: `TMPDIR` if it is set and can be used, else
+/// `/tmp`, or `/var/tmp` where `/tmp` is in memory, as a server on a memory file system would be
+/// another server.
 pub(super) fn default_parent() -> PathBuf {
+    let named = std::env::var_os("TMPDIR").map(PathBuf::from);
+    let fits =
+        |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && dir.as_os_str().len() <= TMPDIR_MAX;
+    if let Some(named) = named.filter(|dir| fits(dir) && !is_in_memory(dir)) {
+        return named;
+    }
     let [tmp, var_tmp] = ["/tmp", "/var/tmp"].map(PathBuf::from);
     if is_in_memory(&tmp) && !is_in_memory(&var_tmp) {
         var_tmp

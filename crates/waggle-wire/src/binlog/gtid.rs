@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
+use crate::binlog::event::kind;
 use crate::cursor::Cursor;
 
 pub use mariadb::{MariaDbFlags, MariaDbGtid, MariaDbPosition};
@@ -105,6 +106,21 @@ impl Gtid {
         field(&mut cursor, 3)?;
         let tag = tag(&mut cursor)?;
         Gtid::checked(Source { uuid, tag }, number, &cursor)
+    }
+
+    /// When it was committed where it was read from, in microseconds since 1970, from the kind and
+    /// body of a GTID event; `None` where the event does not say.
+    pub fn committed_us(event: u8, body: &[u8]) -> Option<u64> {
+        // Flags, UUID, number, kind of logical time stamps, two of them.
+        const AT: usize = 1 + 16 + 8 + 1 + 8 + 8;
+        /// Another one follows, of the server that it was first committed on.
+        const FLAG: u64 = 1 << 55;
+        if event != kind::GTID {
+            return None;
+        }
+        let [a, b, c, d, e, f, g] = *body.get(AT..)?.first_chunk::<7>()?;
+        let number = u64::from_le_bytes([a, b, c, d, e, f, g, 0]) & !FLAG;
+        (number > 0).then_some(number)
     }
 
     fn checked(source: Source, number: u64, cursor: &Cursor<'_>) -> Result<Gtid, Error> {

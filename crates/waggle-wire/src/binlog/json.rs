@@ -66,6 +66,50 @@ pub fn put_expression(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
+/// Appends an expression of type JSON, where [`put_expression`] may make a text.
+fn put_document(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    let start = out.len();
+    put_expression(bytes, out)?;
+    if out[start..].starts_with(b"_utf8mb4'") {
+        let text = out.split_off(start);
+        out.extend_from_slice(b"CAST(");
+        out.extend_from_slice(&text);
+        out.extend_from_slice(b" AS JSON)");
+    }
+    Ok(())
+}
+
+/// Appends an SQL expression that makes what `before` becomes by `changes`, with its types.
+///
+/// # Errors
+/// As [`put_expression`].
+pub fn put_changed(before: &[u8], changes: Changes<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    let changes = changes.collect::<Result<Vec<_>, Error>>()?;
+    // Changes of a kind that follow each other are arguments of one call: calls must not nest
+    // without bound. The last ones stand outside.
+    let runs: Vec<_> = changes
+        .chunk_by(|a, b| a.function() == b.function())
+        .collect();
+    for run in runs.iter().rev() {
+        out.extend_from_slice(run[0].function().as_bytes());
+        out.push(b'(');
+    }
+    put_document(before, out)?;
+    for run in runs {
+        for change in run {
+            out.extend_from_slice(b", _utf8mb4'");
+            escape_literal(out, change.path);
+            out.push(b'\'');
+            if change.operation != Operation::Remove {
+                out.extend_from_slice(b", ");
+                put_document(change.value, out)?;
+            }
+        }
+        out.push(b')');
+    }
+    Ok(())
+}
+
 /// Gives whether the value is plain.
 fn walk(bytes: &[u8], form: Form, out: &mut Vec<u8>) -> Result<bool, Error> {
     let mut walk = Walk {
@@ -388,6 +432,18 @@ pub struct ValueChange<'a> {
     pub path: &'a [u8],
     /// The new value in binary form, for [`put`]; empty when one is taken away.
     pub value: &'a [u8],
+}
+
+impl ValueChange<'_> {
+    /// The function of the servers' that does the same.
+    fn function(&self) -> &'static str {
+        match self.operation {
+            Operation::Replace => "JSON_REPLACE",
+            Operation::Insert if self.path.ends_with(b"]") => "JSON_ARRAY_INSERT",
+            Operation::Insert => "JSON_INSERT",
+            Operation::Remove => "JSON_REMOVE",
+        }
+    }
 }
 
 impl<'a> Changes<'a> {

@@ -1,7 +1,9 @@
-//! MariaDB's compressed events, unpacked into the events that they stand for.
+//! MariaDB's compressed events and values, unpacked into what they stand for.
 //!
-//! Each event has its beginning plain and its statement or rows in zlib. Neighbours:
-//! [`event`](crate::binlog::event) and [`rows`](crate::binlog::rows) read what comes out.
+//! Each event has its beginning plain and its statement or rows in zlib; a value of a column that
+//! is COMPRESSED is in the log as it is stored. Neighbours: [`event`](crate::binlog::event) and
+//! [`rows`](crate::binlog::rows) read what comes out, [`value`](crate::binlog::value) unpacks
+//! values.
 //! Invariant: what does not unpack to the length that it says is an error, and that length
 //! allocates nothing.
 
@@ -59,6 +61,29 @@ pub fn unpack(event: u8, body: &[u8], out: &mut Vec<u8>) -> Result<Option<u8>, E
     Ok(Some(plain))
 }
 
+/// Appends the value of a COMPRESSED column: nothing, or a byte that says how it is packed, and
+/// the data.
+pub(crate) fn unpack_value(packed: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    const NOT_PACKED: u8 = 0;
+    const ZLIB: u8 = 8;
+    /// The data has no header of zlib's.
+    const RAW: u8 = 8;
+    let Some((head, data)) = packed.split_first() else {
+        return Ok(());
+    };
+    let mut cursor = Cursor::new(data, "compressed value");
+    match head >> 4 {
+        NOT_PACKED => out.extend_from_slice(data),
+        ZLIB => {
+            let length = big_endian(cursor.bytes((head & 7).into())?);
+            let engine = Decompress::new(head & RAW == 0);
+            inflate_data(engine, length, &cursor, out)?;
+        }
+        _ => return Err(cursor.error("its compression is not zlib")),
+    }
+    Ok(())
+}
+
 /// Appends what `packed` holds: a byte of algorithm and length of length, the length (highest
 /// byte first), the data.
 fn inflate(packed: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
@@ -67,12 +92,24 @@ fn inflate(packed: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     if head & 0x70 != 0 {
         return Err(cursor.error("its compression is not zlib"));
     }
-    let length = cursor.bytes((head & 7).into())?;
-    let length = length
+    let length = big_endian(cursor.bytes((head & 7).into())?);
+    inflate_data(Decompress::new(true), length, &cursor, out)
+}
+
+fn big_endian(bytes: &[u8]) -> u64 {
+    bytes
         .iter()
-        .fold(0u64, |length, byte| length << 8 | u64::from(*byte));
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Appends what the rest of `cursor` unpacks to, which has to be of `length`.
+fn inflate_data(
+    mut engine: Decompress,
+    length: u64,
+    cursor: &Cursor<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
     let data = cursor.clone().rest();
-    let mut engine = Decompress::new(true);
     let damaged = || cursor.error("its data is damaged");
     loop {
         let (used, made) = (engine.total_in(), engine.total_out());
@@ -150,7 +187,51 @@ mod tests {
         }
     }
 
+    /// A value as MariaDB stores it: `wrap` is `column_compression_zlib_wrap`.
+    fn packed_value(data: &[u8], wrap: bool, length: u32) -> Vec<u8> {
+        let mut value = vec![if wrap { 0x84 } else { 0x8c }];
+        value.extend_from_slice(&length.to_be_bytes());
+        let mut engine = flate2::Compress::new(flate2::Compression::new(6), wrap);
+        value.reserve(data.len() + 100);
+        let finish = flate2::FlushCompress::Finish;
+        engine.compress_vec(data, &mut value, finish).unwrap();
+        value
+    }
+
+    #[test]
+    fn values_unpack_whole_or_not_at_all() {
+        let data = vec![b'v'; 100_000];
+        let unpacked = |packed: &[u8]| {
+            let mut out = Vec::new();
+            unpack_value(packed, &mut out).map(|()| out)
+        };
+        assert_eq!(unpacked(b"").unwrap(), b"");
+        assert_eq!(unpacked(b"\0short").unwrap(), b"short");
+        for wrap in [true, false] {
+            let packed = packed_value(&data, wrap, 100_000);
+            assert_eq!(unpacked(&packed).unwrap(), data);
+            for length in 1..packed.len() {
+                assert!(unpacked(&packed[..length]).is_err(), "{length}");
+            }
+            for length in [0, 99_999, 100_001, u32::MAX] {
+                assert!(unpacked(&packed_value(&data, wrap, length)).is_err());
+            }
+        }
+        assert!(unpacked(b"\x90abc").is_err());
+    }
+
     proptest! {
+        #[test]
+        fn damaged_values_are_answered(at in any::<usize>(), byte in any::<u8>(),
+                                       wrap in any::<bool>()) {
+            let mut packed = packed_value(&[b'v'; 5000], wrap, 5000);
+            let length = packed.len();
+            packed[at % length] = byte;
+            let mut out = Vec::new();
+            let _ = unpack_value(&packed, &mut out);
+            prop_assert!(out.len() <= 2 * PIECE_BYTES);
+        }
+
         #[test]
         fn damaged_events_are_answered(at in any::<usize>(), byte in any::<u8>(),
                                        kind in 165u8..170) {

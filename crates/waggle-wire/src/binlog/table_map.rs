@@ -81,6 +81,16 @@ pub enum Kind {
         /// Bytes of a value's length.
         length_bytes: u8,
     },
+    /// MariaDB's VARCHAR COMPRESSED and VARBINARY COMPRESSED.
+    PackedVarChar {
+        /// The longest value, packed.
+        bytes: u16,
+    },
+    /// MariaDB's BLOB COMPRESSED and TEXT COMPRESSED.
+    PackedBlob {
+        /// Bytes of a packed value's length.
+        length_bytes: u8,
+    },
     /// GEOMETRY and its kin.
     Geometry {
         /// Bytes of a value's length.
@@ -135,6 +145,12 @@ impl Kind {
             19 => Kind::Time {
                 decimals: decimals(metadata)?,
             },
+            140 => Kind::PackedBlob {
+                length_bytes: length_bytes(metadata)?,
+            },
+            141 => Kind::PackedVarChar {
+                bytes: metadata.u16()?,
+            },
             242 => Kind::Vector {
                 length_bytes: length_bytes(metadata)?,
             },
@@ -172,10 +188,11 @@ impl Kind {
             Kind::Time { decimals } => 3 + fraction(decimals),
             Kind::DateTime { decimals } => 5 + fraction(decimals),
             Kind::Timestamp { decimals } => 4 + fraction(decimals),
-            Kind::Char { bytes } | Kind::VarChar { bytes } => {
+            Kind::Char { bytes } | Kind::VarChar { bytes } | Kind::PackedVarChar { bytes } => {
                 prefixed(cursor, if bytes > 255 { 2 } else { 1 })?
             }
             Kind::Blob { length_bytes }
+            | Kind::PackedBlob { length_bytes }
             | Kind::Geometry { length_bytes }
             | Kind::Json { length_bytes }
             | Kind::Vector { length_bytes } => prefixed(cursor, length_bytes)?,
@@ -194,7 +211,11 @@ impl Kind {
     fn is_text(&self) -> bool {
         matches!(
             self,
-            Kind::Char { .. } | Kind::VarChar { .. } | Kind::Blob { .. }
+            Kind::Char { .. }
+                | Kind::VarChar { .. }
+                | Kind::Blob { .. }
+                | Kind::PackedVarChar { .. }
+                | Kind::PackedBlob { .. }
         )
     }
 
@@ -328,24 +349,35 @@ impl TableMap {
         id(&mut Cursor::new(body, "table map event"))
     }
 
+    /// A table map's number, schema and name: what it takes to know whether it is of interest.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] when the event ends early.
+    pub fn name(body: &[u8]) -> Result<(u64, &[u8], &[u8]), Error> {
+        let mut cursor = Cursor::new(body, "table map event");
+        let id = id(&mut cursor)?;
+        cursor.u16()?; // flags
+        let mut name = || {
+            let length = cursor.u8()?;
+            let name = cursor.bytes(length.into())?;
+            match cursor.u8()? {
+                0 => Ok(name),
+                _ => Err(cursor.error("a name in it does not end")),
+            }
+        };
+        Ok((id, name()?, name()?))
+    }
+
     /// Reads the body of a table map.
     ///
     /// # Errors
     /// [`Error::Protocol`] when it is not one, [`Error::Unsupported`] when a column's type is
     /// not known.
     pub fn parse(body: &[u8]) -> Result<TableMap, Error> {
+        let (id, schema, name) = TableMap::name(body)?;
+        let (schema, name) = (schema.to_vec(), name.to_vec());
         let mut cursor = Cursor::new(body, "table map event");
-        let id = id(&mut cursor)?;
-        cursor.u16()?; // flags
-        let mut name = || {
-            let length = cursor.u8()?;
-            let name = cursor.bytes(length.into())?.to_vec();
-            match cursor.u8()? {
-                0 => Ok(name),
-                _ => Err(cursor.error("a name in it does not end")),
-            }
-        };
-        let (schema, name) = (name()?, name()?);
+        cursor.bytes(6 + 2 + 1 + schema.len() + 1 + 1 + name.len() + 1)?;
         let count = cursor.integer()?;
         // A length that cannot be is seen here, before anything is allocated.
         let codes = cursor.bytes(usize::try_from(count).unwrap_or(usize::MAX))?;

@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::Error;
 use crate::binlog::table_map::{Column, Kind, Meaning};
-use crate::binlog::{json, temporal};
+use crate::binlog::{json, mariadb, temporal};
 use crate::cursor::Cursor;
 
 /// Zeros that BINARY values are filled up with.
@@ -38,6 +38,8 @@ enum Data<'a> {
     Packed(&'a [u8]),
     /// Text and binary data, with so many zeros that the log leaves out.
     Bytes(&'a [u8], usize),
+    /// The same, as MariaDB packs it in columns that are COMPRESSED.
+    Compressed(&'a [u8]),
     /// What a [`Meaning`] says, with zeros at its end left out.
     Named(&'a [u8]),
     Json(&'a [u8]),
@@ -89,6 +91,7 @@ impl<'a> ColumnValue<'a> {
             | Kind::Blob { .. }
             | Kind::Geometry { .. }
             | Kind::Vector { .. } => Data::Bytes(bytes, 0),
+            Kind::PackedVarChar { .. } | Kind::PackedBlob { .. } => Data::Compressed(bytes),
             Kind::Decimal(_)
             | Kind::Year
             | Kind::Date
@@ -148,6 +151,7 @@ impl<'a> ColumnValue<'a> {
                 let missing = missing.min(ZEROS.len() * 4);
                 out.resize(out.len() + missing, 0);
             }
+            Data::Compressed(bytes) => mariadb::unpack_value(bytes, out)?,
             Data::Named(bytes) => named(self.column.meaning, bytes, out)?,
             Data::Json(bytes) => json::put(bytes, out)?,
             Data::JsonChanges(_) => {
@@ -178,7 +182,7 @@ impl<'a> ColumnValue<'a> {
                     out.extend_from_slice(b"\\0");
                 }
             }
-            Data::Json(_) | Data::Enum(_) | Data::Set(_) => {
+            Data::Json(_) | Data::Enum(_) | Data::Set(_) | Data::Compressed(_) => {
                 // Rare, or short: written plain first, then escaped where it has to be.
                 let start = out.len();
                 self.text(out)?;
@@ -233,11 +237,38 @@ impl<'a> ColumnValue<'a> {
                     out.extend_from_slice(b"\\0");
                 }
             }
+            Data::Compressed(bytes) => {
+                let mut plain = Vec::new();
+                mariadb::unpack_value(bytes, &mut plain)?;
+                escape_literal(out, &plain);
+            }
             // Dates and times need no escapes.
             _ => self.text(out)?,
         }
         out.push(b'\'');
         Ok(())
+    }
+
+    /// As [`ColumnValue::literal`], of a JSON value that the log holds only the changes of:
+    /// `before` is what they were made to. The expression makes the same value however often it
+    /// is run, because it does not start from what a table holds.
+    ///
+    /// # Errors
+    /// As [`ColumnValue::literal`]; [`Error::Unsupported`] when `before` is no JSON value.
+    pub fn changed_literal(
+        &self,
+        before: &ColumnValue<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let Some(changes) = self.changes() else {
+            return self.literal(out);
+        };
+        let Some(document) = before.json() else {
+            return Err(Error::Unsupported(
+                "changes to a JSON value that the log does not hold".to_owned(),
+            ));
+        };
+        json::put_changed(document, changes, out)
     }
 
     fn shape(&self) -> Shape {
@@ -253,6 +284,8 @@ impl<'a> ColumnValue<'a> {
             Kind::Char { .. }
             | Kind::VarChar { .. }
             | Kind::Blob { .. }
+            | Kind::PackedVarChar { .. }
+            | Kind::PackedBlob { .. }
             | Kind::Geometry { .. }
             | Kind::Vector { .. }
             | Kind::Bit { .. } => Shape::Binary,

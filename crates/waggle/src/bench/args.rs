@@ -186,8 +186,8 @@ pub(super) enum AtEnd {
 /// `--io`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Waiting {
-    /// Ring where it can be had and pays (more than 1 and up to 8 connections a processor), else
-    /// threads
+    /// Ring where it can be had and pays (more connections than processors, up to 1024 a
+    /// processor), else threads
     Auto,
     /// A thread for each connection
     Threads,

@@ -30,11 +30,11 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// Tables and sentences for a terminal
     Text,
-    /// One self-contained HTML file (runs of lab and bench)
+    /// One self-contained HTML file (runs of lab, bench and trace)
     Html,
-    /// Markdown with tables (runs of lab and bench)
+    /// Markdown with tables (runs of lab, bench and trace)
     Md,
-    /// Lines of figures for other programs (runs of lab and bench)
+    /// Lines of figures for other programs (runs of lab, bench and trace)
     Csv,
     /// The whole document
     Json,

@@ -49,7 +49,8 @@ struct Up {
     #[arg(long)]
     name: Option<String>,
 
-    /// Where to make the server's directory [default: /tmp, or /var/tmp if /tmp is in memory]
+    /// Where to make the server's directory [default: TMPDIR, else /tmp; /var/tmp
+    /// if that is in memory]
     #[arg(long)]
     dir: Option<PathBuf>,
 

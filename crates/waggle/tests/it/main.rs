@@ -1,6 +1,7 @@
 //! The verbs as a user runs them: the real binary, real servers, the real kernel.
 
 mod bench;
+mod copy;
 mod doctor;
 mod lab;
 mod load_ring;
@@ -9,5 +10,6 @@ mod report;
 mod server;
 mod study;
 mod sysbench;
+mod trace;
 mod watch;
 mod workloads;

@@ -198,6 +198,19 @@ const TYPES_MARIADB: &[(&str, &[&str])] = &[
     ("UUID", &["'123e4567-e89b-12d3-a456-426655440000'"]),
     ("INET6", &["'::'", "'2001:db8::ff00:42:8329'"]),
     ("INET4", &["'0.0.0.0'", "'192.168.0.1'"]),
+    (
+        "TEXT COMPRESSED",
+        &["''", "'short \\\\ \\0'", "REPEAT('packed é ', 2000)"],
+    ),
+    (
+        "VARCHAR(300) COMPRESSED",
+        &["''", "'v'", "REPEAT('😀', 300)"],
+    ),
+    (
+        "VARBINARY(200) COMPRESSED",
+        &["x'00'", "REPEAT(x'5c', 200)"],
+    ),
+    ("LONGBLOB COMPRESSED", &["x'00'", "REPEAT(x'0a', 65536)"]),
 ];
 
 pub(super) fn types(flavour: Flavour) -> Vec<(&'static str, &'static [&'static str])> {

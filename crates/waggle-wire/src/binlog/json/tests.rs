@@ -144,3 +144,47 @@ proptest::proptest! {
         }
     }
 }
+
+/// Operation, path and value of each change, as a log holds them.
+fn diffs(changes: &[(u8, &str, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (operation, path, value) in changes {
+        bytes.extend_from_slice(&[*operation, path.len() as u8]);
+        bytes.extend_from_slice(path.as_bytes());
+        if *operation != 2 {
+            bytes.push(value.len() as u8);
+            bytes.extend_from_slice(value);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn changes_become_calls_that_start_from_the_value_before() {
+    let bytes = diffs(&[
+        (0, "$.a", b"\x05\x07\0"),
+        (0, "$.b'c", b"\x0c\x01x"),
+        (2, "$.d", b""),
+        (1, "$.e[0]", b"\x04\x01"),
+        (1, "$.\"f]\"", b"\x06\x07\0"),
+    ]);
+    let mut out = Vec::new();
+    put_changed(b"\x04\0", Changes::new(&bytes), &mut out).unwrap();
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "JSON_INSERT(JSON_ARRAY_INSERT(JSON_REMOVE(JSON_REPLACE(CAST(_utf8mb4'null' AS JSON), \
+         _utf8mb4'$.a', CAST(_utf8mb4'7' AS JSON), \
+         _utf8mb4'$.b\\'c', CAST(_utf8mb4'\"x\"' AS JSON)), _utf8mb4'$.d'), \
+         _utf8mb4'$.e[0]', CAST(_utf8mb4'true' AS JSON)), \
+         _utf8mb4'$.\"f]\"', CAST(CAST(7 AS UNSIGNED) AS JSON))"
+    );
+    let mut same = Vec::new();
+    put_changed(b"\x04\x01", Changes::new(b""), &mut same).unwrap();
+    assert_eq!(same, b"CAST(_utf8mb4'true' AS JSON)");
+    for length in 1..bytes.len() {
+        let mut out = Vec::new();
+        let is_whole = Changes::new(&bytes[..length]).all(|change| change.is_ok());
+        let made = put_changed(b"\x04\0", Changes::new(&bytes[..length]), &mut out);
+        assert!(is_whole || made.is_err(), "{length}");
+    }
+}

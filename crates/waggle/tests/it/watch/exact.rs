@@ -493,14 +493,14 @@ fn killed_statements_and_connections() {
 fn load_data_and_large_and_binary_statements() {
     for flavour in flavours() {
         let (server, mut connection) = with_table(flavour);
-        let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+        let folder = tempfile::tempdir().expect("a folder");
         std::fs::set_permissions(
             folder.path(),
             std::os::unix::fs::PermissionsExt::from_mode(0o755),
         )
         .expect("a mode");
         let rows = file(folder.path(), "rows", b"101\tx\n102\ty\n103\tz\n");
-        let inside = server.path_in_server(&rows).expect("the server sees /tmp");
+        let inside = server.path_in_server(&rows).expect("the server sees it");
         let mut raw = RawClient::connect(server.socket(), plugin(flavour));
         let (account, ()) = observe(&server, &[], |_| {
             let load = format!("LOAD DATA INFILE '{}' INTO TABLE t", inside.display());

@@ -265,7 +265,7 @@ fn an_unknown_build_is_watched_as_far_as_it_can_be_decoded() {
     if !can_watch(Flavour::MariaDb) {
         return;
     }
-    let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
     // The name the build exports, not the one it calls: nothing in the server uses it.
     let server = altered_mariadb(folder.path(), &["thd_get_error_number", "thd_user_name"]);
     let watching = Watching::start(server.pid(), &[]);
@@ -321,7 +321,7 @@ fn a_build_without_the_function_is_refused() {
     if !can_watch(Flavour::MariaDb) {
         return;
     }
-    let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
     let server = altered_mariadb(folder.path(), &["_Z18log_slow_statementP3THD"]);
     let pid = server.pid().to_string();
     refused(&mut waggle(&["watch", "--pid", &pid]), "log_slow_statement");

@@ -213,7 +213,7 @@ fn a_server_upgraded_in_place_is_watched_on_and_its_successor_too() {
     if !can_watch(Flavour::MariaDb) {
         return;
     }
-    let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
     let dsn = format!(
         "mysql://root@/?socket={}",
         folder.path().join("s").display()

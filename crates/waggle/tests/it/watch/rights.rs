@@ -35,7 +35,7 @@ fn of_the_unit() -> Vec<String> {
 /// The program where everybody may run it; removed with the folder.
 pub(super) fn copy_for_all() -> (tempfile::TempDir, PathBuf) {
     use std::os::unix::fs::PermissionsExt;
-    let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
     let readable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder.path(), readable).expect("a mode");
     let program = folder.path().join("waggle");

@@ -1,0 +1,141 @@
+//! Changes of schema that are left for later, kept at the target until they are done.
+//!
+//! Neighbours: `progress` makes the table, `deferral` the steps. A step that was done while its
+//! note was not is known by the keys being there: DDL commits by itself, so the two cannot be one
+//! transaction. Invariant: a step is noted before the table it belongs to is made, and forgotten
+//! by nobody.
+
+use waggle_wire::Connection;
+
+use super::deferral::Step;
+use super::{describe, run, sql};
+use crate::error::CopyError;
+use crate::progress::Job;
+use crate::table::Table;
+
+/// Which steps to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// Secondary keys.
+    Keys,
+    /// Foreign keys.
+    ForeignKeys,
+}
+
+impl Build {
+    fn kind(self) -> &'static str {
+        match self {
+            Build::Keys => "keys",
+            Build::ForeignKeys => "foreign-keys",
+        }
+    }
+}
+
+/// Notes the steps of a table, in place of what may be noted of it already.
+///
+/// # Errors
+/// What the target says.
+pub fn note(
+    target: &mut Connection,
+    job: &Job,
+    table: &Table,
+    steps: &[Step],
+) -> Result<(), CopyError> {
+    let doing = format!("noting the keys of {}", table.target);
+    let (job, number) = (job.name(), table.number);
+    run(target, "BEGIN", &doing)?;
+    let forget =
+        format!("DELETE FROM waggle_copy.journal WHERE job = '{job}' AND table_no = {number}");
+    run(target, &forget, &doing)?;
+    for (at, step) in steps.iter().enumerate() {
+        // Steps are numbered for all tables of a job; a table has far fewer than this.
+        let place = u64::from(number) * 1000 + at as u64;
+        let build = match step.is_foreign {
+            true => Build::ForeignKeys,
+            false => Build::Keys,
+        };
+        let keep = format!(
+            "INSERT INTO waggle_copy.journal (job, step, table_no, kind, ddl) VALUES \
+             ('{job}', {place}, {number}, '{}', {})",
+            build.kind(),
+            sql::bytes(step.change.as_bytes())
+        );
+        run(target, &keep, &doing)?;
+    }
+    run(target, "COMMIT", &doing)
+}
+
+/// Does the steps of a table that are left, one after the other.
+///
+/// # Errors
+/// What the target says.
+pub fn build(
+    target: &mut Connection,
+    job: &Job,
+    table: &Table,
+    build: Build,
+) -> Result<(), CopyError> {
+    let doing = format!(
+        "building the {} of {}",
+        build.kind().replace('-', " "),
+        table.target
+    );
+    let find = format!(
+        "SELECT step, ddl FROM waggle_copy.journal WHERE job = '{}' AND table_no = {} \
+         AND kind = '{}' AND is_done = 0 ORDER BY step",
+        job.name(),
+        table.number,
+        build.kind()
+    );
+    let rows = target.query_rows(find.as_bytes());
+    let left = rows.map_err(CopyError::target(doing.clone()))?;
+    for row in left {
+        let text = |at: usize| {
+            let value = row.get(at).cloned().flatten().unwrap_or_default();
+            String::from_utf8_lossy(&value).into_owned()
+        };
+        let (step, change) = (text(0), text(1));
+        if !is_done(target, table, build, &change)? {
+            let alter = format!("ALTER TABLE {} {change}", table.target.quoted());
+            // Rows are the source's; checking them again would read every parent.
+            run(target, "SET SESSION foreign_key_checks = 0", &doing)?;
+            run(target, &alter, &doing)?;
+        }
+        let done = format!(
+            "UPDATE waggle_copy.journal SET is_done = 1 WHERE job = '{}' AND step = {step}",
+            job.name()
+        );
+        run(target, &done, &doing)?;
+    }
+    Ok(())
+}
+
+/// Whether all that a step adds is there: a process died between the step and its note. The
+/// servers' DDL is atomic, so that one is there when all are.
+fn is_done(
+    target: &mut Connection,
+    table: &Table,
+    build: Build,
+    change: &str,
+) -> Result<bool, CopyError> {
+    let doing = || CopyError::target("reading the tables");
+    let names = std::slice::from_ref(&table.target);
+    let found = describe::tables(target, names).map_err(doing())?;
+    let Some(there) = found.first() else {
+        return Err(CopyError::Data {
+            table: table.target.to_string(),
+            what: "the target no longer has it".to_owned(),
+        });
+    };
+    let name = sql::first_name(change).unwrap_or_default().to_lowercase();
+    Ok(match build {
+        Build::Keys => there
+            .indexes
+            .iter()
+            .any(|index| index.name.to_lowercase() == name),
+        Build::ForeignKeys => there
+            .foreign_keys
+            .iter()
+            .any(|key| key.name.to_lowercase() == name),
+    })
+}

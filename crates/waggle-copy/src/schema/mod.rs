@@ -1,0 +1,379 @@
+//! Tables, columns and keys: read at the source, made at the target, compared with what is there.
+//!
+//! * [`sql`]: names, literals and the pieces of `SHOW CREATE TABLE`;
+//! * [`describe`]: tables as `information_schema` of both families tells them;
+//! * [`mod@create`]: the statement for the target, translated between the families, or why not;
+//! * [`deferral`]: which keys wait until the rows are there, and the steps that build them;
+//! * [`journal`]: those steps at the target, so that a copy that died goes on with them;
+//! * [`fit`]: whether a table that is there can take the rows exactly.
+//!
+//! Neighbours: `table` is what is read; `progress` has the journal's table; `preflight` and
+//! `verify` ask for [`Description`]s. Invariants: nothing here writes to a source, and every
+//! change of schema is noted before it is made.
+
+pub mod create;
+pub mod deferral;
+pub mod describe;
+pub mod fit;
+pub mod journal;
+pub mod sql;
+
+use serde::Serialize;
+use waggle_server::Flavour;
+use waggle_wire::Connection;
+
+use crate::error::{CopyError, Side};
+use crate::job::Plan;
+use crate::table::{Column, Table, TableName};
+
+/// What an index is made as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum IndexKind {
+    /// PRIMARY KEY.
+    Primary,
+    /// UNIQUE KEY.
+    Unique,
+    /// KEY.
+    Plain,
+    /// FULLTEXT KEY.
+    FullText,
+    /// SPATIAL KEY.
+    Spatial,
+    /// VECTOR KEY (MariaDB 11.7).
+    Vector,
+}
+
+/// One part of an index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IndexPart {
+    /// The column; `None` for an expression.
+    pub column: Option<String>,
+    /// Only this many characters or bytes of it.
+    pub prefix: Option<u64>,
+    /// Descending.
+    pub descending: bool,
+}
+
+/// An index of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Index {
+    /// `PRIMARY` or its name.
+    pub name: String,
+    /// What it is.
+    pub kind: IndexKind,
+    /// Its parts in order.
+    pub parts: Vec<IndexPart>,
+}
+
+/// A foreign key of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignKey {
+    /// Name of the constraint.
+    pub name: String,
+    /// The table it refers to.
+    pub parent: TableName,
+    /// `CASCADE`, `SET NULL`, `RESTRICT`, `NO ACTION`.
+    pub on_delete: String,
+    /// The same for updates of the key.
+    pub on_update: String,
+}
+
+impl ForeignKey {
+    /// Whether a change of the parent changes rows here, which no binary log tells.
+    pub fn cascades(&self) -> bool {
+        let acts = |rule: &str| matches!(rule, "CASCADE" | "SET NULL" | "SET DEFAULT");
+        acts(&self.on_delete) || acts(&self.on_update)
+    }
+}
+
+/// A table as its server describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// Its name.
+    pub name: TableName,
+    /// The family of its server.
+    pub flavour: Flavour,
+    /// All columns in order, generated and invisible ones too; but those of `unknown`.
+    pub columns: Vec<Column>,
+    /// Columns of types this program does not know, as `name type`: such a table is refused.
+    pub unknown: Vec<String>,
+    /// The column that counts by itself.
+    pub auto_increment: Option<String>,
+    /// All indexes, PRIMARY first.
+    pub indexes: Vec<Index>,
+    /// Its own foreign keys.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Tables that refer to it.
+    pub children: Vec<TableName>,
+    /// Names of its triggers.
+    pub triggers: Vec<String>,
+    /// `InnoDB` and others.
+    pub engine: String,
+    /// `BASE TABLE`, `VIEW`, `SEQUENCE`, `SYSTEM VERSIONED`.
+    pub table_type: String,
+    /// Rows, as the server estimates.
+    pub rows_estimate: u64,
+    /// Bytes of rows and PRIMARY, as the server estimates.
+    pub data_bytes: u64,
+    /// Bytes of secondary keys, as the server estimates.
+    pub index_bytes: u64,
+    /// `SHOW CREATE TABLE`.
+    pub create: String,
+}
+
+impl Description {
+    /// A column's place by its name, whatever its letters' case.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        let name = name.to_lowercase();
+        let same = |column: &Column| column.name.to_lowercase() == name;
+        self.columns.iter().position(same)
+    }
+
+    /// The index that names each row: PRIMARY, or else the first unique one of whole columns that
+    /// cannot be NULL.
+    pub fn row_key(&self) -> Option<&Index> {
+        let names_rows = |index: &&Index| {
+            matches!(index.kind, IndexKind::Primary | IndexKind::Unique)
+                && index.parts.iter().all(|part| self.is_whole(part))
+        };
+        self.indexes.iter().find(names_rows)
+    }
+
+    fn is_whole(&self, part: &IndexPart) -> bool {
+        let column = part.column.as_deref().and_then(|name| self.column(name));
+        part.prefix.is_none() && column.is_some_and(|at| !self.columns[at].is_nullable)
+    }
+
+    /// The table as the copy sees it.
+    pub fn table(&self, number: u32, target: TableName) -> Table {
+        let key = self.row_key().map(|index| crate::table::Key {
+            name: index.name.clone(),
+            columns: (index.parts.iter())
+                .filter_map(|part| self.column(part.column.as_deref()?))
+                .collect(),
+        });
+        Table {
+            number,
+            source: self.name.clone(),
+            target,
+            columns: self.columns.clone(),
+            key,
+            is_mariadb: self.flavour == Flavour::MariaDb,
+            definition: self.create.clone(),
+            rows_estimate: self.rows_estimate,
+            bytes_estimate: self.data_bytes,
+        }
+    }
+}
+
+/// The family at the other end of a connection.
+pub(crate) fn flavour(connection: &Connection) -> Flavour {
+    match connection.is_mariadb() {
+        true => Flavour::MariaDb,
+        false => Flavour::MySql,
+    }
+}
+
+/// The tables that the plan names, in the order of their names.
+///
+/// # Errors
+/// What the source says; [`CopyError::Data`] for one that is not there, is no table of rows, or
+/// has a column of a type that this program does not know.
+pub fn read(source: &mut Connection, plan: &Plan) -> Result<Vec<Table>, CopyError> {
+    let database = plan.source.database.as_deref();
+    read_named(
+        source,
+        database,
+        &plan.tables,
+        plan.target_schema.as_deref(),
+    )
+}
+
+/// The named tables, or all of a database, and where they go: to tables of the same name in
+/// `target_schema`, or in the database of the same name.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_named(
+    source: &mut Connection,
+    database: Option<&str>,
+    names: &[TableName],
+    target_schema: Option<&str>,
+) -> Result<Vec<Table>, CopyError> {
+    let described = described_named(source, database, names)?;
+    let mut tables = Vec::with_capacity(described.len());
+    for (number, description) in described.iter().enumerate() {
+        if let Some(column) = description.unknown.first() {
+            return Err(CopyError::Data {
+                table: description.name.to_string(),
+                what: format!("column {column} is of a type that this version does not know"),
+            });
+        }
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        tables.push(description.table(number, moved(&description.name, target_schema)));
+    }
+    Ok(tables)
+}
+
+/// The plan's tables with everything that the source says of them.
+///
+/// # Errors
+/// As [`read`].
+pub fn described(source: &mut Connection, plan: &Plan) -> Result<Vec<Description>, CopyError> {
+    described_named(source, plan.source.database.as_deref(), &plan.tables)
+}
+
+fn described_named(
+    source: &mut Connection,
+    database: Option<&str>,
+    names: &[TableName],
+) -> Result<Vec<Description>, CopyError> {
+    let doing = || CopyError::source("reading the tables");
+    let mut names = names.to_vec();
+    if names.is_empty() {
+        names = describe::list(source, database.unwrap_or_default()).map_err(doing())?;
+    }
+    names.sort();
+    names.dedup();
+    let found = describe::tables(source, &names).map_err(doing())?;
+    let is_missing = |name: &&TableName| !found.iter().any(|table| table.name == **name);
+    if let Some(name) = names.iter().find(is_missing) {
+        return Err(CopyError::Data {
+            table: name.to_string(),
+            what: "there is no such table at the source".to_owned(),
+        });
+    }
+    if let Some(table) = found.iter().find(|table| table.table_type != "BASE TABLE") {
+        create::translate(table, table.flavour).map_err(refusal(&table.name))?;
+    }
+    Ok(found)
+}
+
+/// Where a table of the source goes.
+pub fn target_name(plan: &Plan, source: &TableName) -> TableName {
+    moved(source, plan.target_schema.as_deref())
+}
+
+fn moved(source: &TableName, schema: Option<&str>) -> TableName {
+    TableName {
+        schema: schema.unwrap_or(&source.schema).to_owned(),
+        name: source.name.clone(),
+    }
+}
+
+/// For `map_err` on what cannot be made.
+fn refusal(table: &TableName) -> impl Fn(create::CreateError) -> CopyError {
+    let table = table.to_string();
+    move |error| CopyError::Data {
+        table: table.clone(),
+        what: error.to_string(),
+    }
+}
+
+/// Makes the tables at the target that are not there, without the keys that are put off, and
+/// notes in the journal what is left to build. A table that is there must fit.
+///
+/// # Errors
+/// What the target says, and [`CopyError::Data`] for a table that cannot be made or does not fit.
+pub fn create(target: &mut Connection, plan: &Plan, tables: &[Table]) -> Result<(), CopyError> {
+    let family = flavour(target);
+    let on_target = || CopyError::target("reading the tables");
+    let names: Vec<TableName> = tables.iter().map(|table| table.target.clone()).collect();
+    let mut schemas: Vec<&str> = names.iter().map(|name| name.schema.as_str()).collect();
+    schemas.sort_unstable();
+    schemas.dedup();
+    for schema in schemas {
+        let sql = format!("CREATE DATABASE IF NOT EXISTS {}", sql::name(schema));
+        run(target, &sql, "making the database")?;
+    }
+    let there = describe::tables(target, &names).map_err(on_target())?;
+    for table in tables {
+        if there.iter().any(|found| found.name == table.target) {
+            continue;
+        }
+        let source = described_again(table)?;
+        let made = create::translate(&source, family).map_err(refusal(&table.source))?;
+        let wanted = deferral::split(&source, &made.definition, plan.defers_keys, table);
+        // The steps first: keys that nobody knows of would be lost with this process.
+        journal::note(target, &plan.job, table, &wanted.steps)?;
+        let sql = wanted.definition.statement(&table.target.quoted());
+        run(target, &sql, &format!("making {}", table.target))?;
+    }
+    let there = describe::tables(target, &names).map_err(on_target())?;
+    for table in tables {
+        let found = there.iter().find(|found| found.name == table.target);
+        let misfits = found.map_or_else(Vec::new, |found| fit::misfits(table, found));
+        if let Some(what) = misfits.into_iter().next() {
+            return Err(CopyError::Data {
+                table: table.target.to_string(),
+                what: format!(
+                    "the target's table cannot take the source's rows as they are: {what}"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What the deferral needs of a table, from its definition at the source.
+fn described_again(table: &Table) -> Result<Description, CopyError> {
+    let flavour = match table.is_mariadb {
+        true => Flavour::MariaDb,
+        false => Flavour::MySql,
+    };
+    let definition =
+        sql::Definition::parse(&table.definition).map_err(|error| CopyError::Data {
+            table: table.source.to_string(),
+            what: error.to_string(),
+        })?;
+    let counts = |piece: &&String| {
+        sql::Piece::of(piece) == sql::Piece::Column
+            && sql::Scan::new(piece).any(|(token, part)| {
+                token == sql::Token::Word && part.eq_ignore_ascii_case("AUTO_INCREMENT")
+            })
+    };
+    let auto_increment = definition.pieces.iter().find(counts);
+    Ok(Description {
+        name: table.source.clone(),
+        flavour,
+        columns: table.columns.clone(),
+        unknown: Vec::new(),
+        auto_increment: auto_increment.and_then(|piece| sql::first_name(piece)),
+        indexes: Vec::new(),
+        foreign_keys: Vec::new(),
+        children: Vec::new(),
+        triggers: Vec::new(),
+        engine: String::new(),
+        table_type: "BASE TABLE".to_owned(),
+        rows_estimate: table.rows_estimate,
+        data_bytes: table.bytes_estimate,
+        index_bytes: 0,
+        create: table.definition.clone(),
+    })
+}
+
+/// Builds the keys of a table that were put off; of no effect when none is left.
+///
+/// # Errors
+/// What the target says: a duplicate value in a unique key, a full disk.
+pub fn restore_keys(target: &mut Connection, plan: &Plan, table: &Table) -> Result<(), CopyError> {
+    journal::build(target, &plan.job, table, journal::Build::Keys)
+}
+
+/// Adds the foreign keys of a table that were put off, without checking the rows that are there:
+/// they are the source's. To be called when the rows of all tables are there.
+///
+/// # Errors
+/// What the target says.
+pub fn restore_foreign_keys(
+    target: &mut Connection,
+    plan: &Plan,
+    table: &Table,
+) -> Result<(), CopyError> {
+    journal::build(target, &plan.job, table, journal::Build::ForeignKeys)
+}
+
+pub(crate) fn run(target: &mut Connection, sql: &str, doing: &str) -> Result<(), CopyError> {
+    let done = target.query(sql.as_bytes());
+    done.map(drop).map_err(CopyError::on(Side::Target, doing))
+}

@@ -1,0 +1,53 @@
+//! Sessions at both servers, set so that values pass as they are.
+//!
+//! Everything that connects in this crate does it here. Invariant: results come in the columns'
+//! own character sets, times in UTC, and a value that the target would change is an error.
+
+use waggle_wire::{Connection, Dsn};
+
+use crate::error::{CopyError, Side};
+
+/// A session may be idle or slow for this long, in seconds, before a server ends it.
+const PATIENCE_S: u32 = 604_800;
+/// What the target takes: everything that the source may hold (zero, partial and impossible
+/// dates), but nothing that it would have to change.
+const TARGET_MODE: &str = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,\
+                           NO_ENGINE_SUBSTITUTION";
+
+/// A session at the source, for reading.
+///
+/// # Errors
+/// What connecting or the server says.
+pub fn source(dsn: &Dsn) -> Result<Connection, CopyError> {
+    open(dsn, Side::Source, ", sql_mode = ''")
+}
+
+/// A session at the target, for writing.
+///
+/// # Errors
+/// What connecting or the server says.
+pub fn target(dsn: &Dsn) -> Result<Connection, CopyError> {
+    let more = format!(", sql_mode = '{TARGET_MODE}', foreign_key_checks = 0");
+    open(dsn, Side::Target, &more)
+}
+
+fn open(dsn: &Dsn, side: Side, more: &str) -> Result<Connection, CopyError> {
+    // Names are quoted with their schema everywhere; a default database may not exist yet.
+    let mut dsn = dsn.clone();
+    dsn.database = None;
+    let doing = format!("connecting to {}", dsn.endpoint);
+    let mut connection = Connection::connect(&dsn).map_err(CopyError::on(side, doing))?;
+    let limit = match connection.is_mariadb() {
+        true => "max_statement_time = 0",
+        false => "max_execution_time = 0",
+    };
+    let sql = format!(
+        "SET NAMES utf8mb4, character_set_results = NULL, time_zone = '+00:00', \
+         wait_timeout = {PATIENCE_S}, net_read_timeout = {PATIENCE_S}, \
+         net_write_timeout = {PATIENCE_S}, {limit}{more}"
+    );
+    connection
+        .query(sql.as_bytes())
+        .map_err(CopyError::on(side, "setting the session up"))?;
+    Ok(connection)
+}

@@ -1,0 +1,12 @@
+CREATE TABLE t (id INT NOT NULL PRIMARY KEY, n INT, a BIT(1), b BIT(7), c BIT(8), d BIT(9),
+  e BIT(63), f BIT(64));
+INSERT INTO t VALUES
+  (1, 0, b'1', b'1111111', b'11111111', b'111111111', ~0 >> 1, ~0),
+  (2, 0, b'0', b'0', b'0', b'0', b'0', b'0'),
+  (3, 0, NULL, NULL, NULL, NULL, NULL, NULL),
+  (4, 0, 1, 9, 10, 92, 0x4E005C0D0A090030, 0x8000000000000000),
+  (5, 0, 1, 13, 13, 256, 1, 1);
+CREATE TABLE more LIKE t;
+INSERT INTO more SELECT id + 1000, n, a, b, c, d, e, f FROM t;
+CREATE TABLE keyed (b BIT(64) NOT NULL PRIMARY KEY, x INT);
+INSERT INTO keyed VALUES (0, 1), (0x8000000000000000, 2), (0xFFFFFFFFFFFFFFFF, 3), (0x0A, 4);

@@ -1,0 +1,6 @@
+INSERT INTO t SELECT * FROM more;
+UPDATE t SET n = n + 1 WHERE id % 2 = 1;
+DELETE FROM t WHERE id = 2;
+UPDATE keyed SET x = x + 10;
+UPDATE keyed SET k = 'b' WHERE x = 13;
+DELETE FROM keyed WHERE k = 'a';

@@ -1,0 +1,4 @@
+-- id=3: a
+UPDATE t SET a = 0 WHERE id = 3;
+-- id=1: a
+UPDATE t SET a = a - 0.000000000000000000000000000001 WHERE id = 1;

@@ -1,0 +1,16 @@
+-- id=1: f
+UPDATE t SET f = 21666.662 WHERE id = 1;
+-- id=5: d
+UPDATE t SET d = 1e-323 WHERE id = 5;
+-- id=5: u
+UPDATE t SET u = 1.0000000000000003e-17 WHERE id = 5;
+-- id=6: p
+UPDATE t SET p = 0.3 WHERE id = 6;
+-- id=10: d
+UPDATE t SET d = -2.225073858507202e-308 WHERE id = 10;
+-- id=10: p
+UPDATE t SET p = -1.2345678901234569e-17 WHERE id = 10;
+-- id=11: p
+UPDATE t SET p = -1.234567890123457e-170 WHERE id = 11;
+-- id=1002: d
+UPDATE t SET d = 1.7976931348623155e308 WHERE id = 1002;

@@ -1,0 +1,7 @@
+INSERT INTO parent VALUES (9, 9);
+INSERT INTO child VALUES (9, 9, 9);
+BEGIN;
+DELETE FROM child WHERE p = 2;
+DELETE FROM parent WHERE id = 2;
+COMMIT;
+UPDATE child SET p = 3 WHERE id = 3;

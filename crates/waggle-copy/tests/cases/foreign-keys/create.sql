@@ -1,0 +1,5 @@
+CREATE TABLE parent (id INT NOT NULL PRIMARY KEY, x INT);
+CREATE TABLE child (id INT NOT NULL PRIMARY KEY, p INT, x INT,
+  CONSTRAINT fk FOREIGN KEY (p) REFERENCES parent (id));
+INSERT INTO parent VALUES (1, 1), (2, 2), (3, 3);
+INSERT INTO child VALUES (1, 1, 1), (2, 2, 2), (3, NULL, 3);

@@ -1,0 +1,3 @@
+CREATE TABLE keyed (a INT NOT NULL, s INT GENERATED ALWAYS AS (a + 1) STORED NOT NULL, x INT,
+  PRIMARY KEY (s));
+INSERT INTO keyed (a, x) VALUES (1, 1), (5, 2), (9, 3);

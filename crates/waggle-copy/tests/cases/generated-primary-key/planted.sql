@@ -1,0 +1,2 @@
+-- my_row_id=3: b
+UPDATE t SET b = '' WHERE a IS NULL;

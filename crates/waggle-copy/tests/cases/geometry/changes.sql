@@ -1,0 +1,3 @@
+INSERT INTO t SELECT * FROM more;
+UPDATE t SET n = n + 1 WHERE id % 2 = 1;
+DELETE FROM t WHERE id = 2;

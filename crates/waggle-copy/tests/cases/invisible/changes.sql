@@ -1,0 +1,3 @@
+INSERT INTO t (id, n, h) VALUES (1001, 1, 1);
+UPDATE t SET h = 8 WHERE id = 1;
+DELETE FROM t WHERE id = 2;

@@ -1,0 +1,3 @@
+CREATE TABLE t (id INT NOT NULL PRIMARY KEY, n INT, h INT INVISIBLE, k VARCHAR(9) INVISIBLE DEFAULT 'd');
+INSERT INTO t (id, n, h) VALUES (1, 0, 7), (2, 0, NULL), (3, 0, 9);
+INSERT INTO t (id, n, h, k) VALUES (4, 0, 1, '');

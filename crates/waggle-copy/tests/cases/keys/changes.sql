@@ -1,0 +1,16 @@
+UPDATE composite SET x = x + 10;
+UPDATE composite SET a = 7, b = 'A' WHERE x = 11;
+DELETE FROM composite WHERE b = '';
+INSERT INTO composite VALUES (9, 'ä', '2020-01-01', 6);
+UPDATE folded SET x = x + 10;
+UPDATE folded SET k = 'A' WHERE k = 'a';
+DELETE FROM folded WHERE k = 'é';
+UPDATE exact SET x = x + 10;
+DELETE FROM exact WHERE k = 'a';
+UPDATE numbers SET u = 1, x = 9 WHERE k = 0;
+UPDATE only_unique SET x = x + 10;
+UPDATE only_unique SET a = 4 WHERE a = 1;
+DELETE FROM only_unique WHERE a = 2;
+UPDATE years SET x = x + 10;
+DELETE FROM years WHERE y = 0;
+UPDATE descending SET x = x + 10, b = b + 5;

@@ -1,0 +1,2 @@
+-- k='A': x
+UPDATE exact SET x = 99 WHERE k = 'A';

@@ -1,0 +1,5 @@
+INSERT INTO t SELECT * FROM more;
+UPDATE t SET n = n + 1 WHERE id % 2 = 1;
+DELETE FROM t WHERE id = 2;
+UPDATE keyed SET x = x + 10;
+DELETE FROM keyed WHERE a = '::2';

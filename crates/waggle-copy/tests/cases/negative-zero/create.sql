@@ -1,0 +1,4 @@
+CREATE TABLE t (id INT NOT NULL PRIMARY KEY, n INT, f FLOAT, d DOUBLE);
+INSERT INTO t VALUES (1, 0, -0e0, -0e0), (2, 0, 0, 0), (3, 0, -0e0, 0);
+CREATE TABLE more LIKE t;
+INSERT INTO more SELECT id + 1000, n, f, d FROM t;

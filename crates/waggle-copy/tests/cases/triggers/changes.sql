@@ -1,0 +1,2 @@
+INSERT INTO t VALUES (3, 3);
+UPDATE t SET x = 9 WHERE id = 1;

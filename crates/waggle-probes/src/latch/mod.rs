@@ -1,0 +1,399 @@
+//! Who sleeps for a latch, and who lets go of one that is slept for?
+//!
+//! [`LatchProbe::load`] makes the kernel half fit one process, `attach_server` places it in a
+//! server at what `waggle_symbols::latch` found, `attach_futexes` at the kernel's calls,
+//! `attach_static` at a program's own probes; `read` hands out records. Neighbours: `bpf/unwind.h`
+//! walks the stacks; `waggle-trace` joins sleeps and releases.
+//!
+//! Invariant: nothing runs for a latch that is free, except where an event is set that nobody
+//! sleeps for. Records of one processor are in the order of their time; a record that was lost
+//! shows in the head of the next of its processor, and in [`LatchProbe::lost`].
+
+mod skeleton {
+    #![expect(
+        clippy::allow_attributes,
+        clippy::undocumented_unsafe_blocks,
+        unreachable_pub,
+        reason = "generated"
+    )]
+    include!(concat!(env!("OUT_DIR"), "/latch.skel.rs"));
+}
+
+mod config;
+mod record;
+
+pub use config::StaticProbe;
+pub use record::{Record, Sleep, Source};
+
+use std::mem::offset_of;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use libbpf_rs::{
+    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramAttachType, ProgramMut,
+    ProgramType, UprobeMultiOpts, UprobeOpts,
+};
+use waggle_symbols::{LatchHook, LatchLayout, Site};
+
+use crate::kernel;
+pub use crate::object::ProbeError;
+use crate::object::{check_bytes, detach_all, refused, set_initial};
+use crate::ring::{Ring, ring_bytes};
+use crate::timeline::{Areas, Head};
+use skeleton::types;
+
+/// The kernel half, compiled by the build script.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/latch.bpf.o"));
+const PROGRAMS: [&str; 12] = [
+    "latch_wanted",
+    "latch_sleeps",
+    "latch_wakes",
+    "latch_sets",
+    "metadata_sleeps",
+    "metadata_wakes",
+    "metadata_told",
+    "futex_begins",
+    "futex_ends",
+    "static_sleeps",
+    "static_wakes",
+    "static_releases",
+];
+
+fn program(hook: LatchHook) -> &'static str {
+    match hook {
+        LatchHook::Wanted => "latch_wanted",
+        LatchHook::Sleeps => "latch_sleeps",
+        LatchHook::Wakes => "latch_wakes",
+        LatchHook::Sets => "latch_sets",
+        LatchHook::MetadataSleeps => "metadata_sleeps",
+        LatchHook::MetadataWakes => "metadata_wakes",
+        LatchHook::MetadataTold => "metadata_told",
+    }
+}
+
+/// Most static probes of one process; those beyond are not attached.
+pub const STATIC_MAX: usize = 64;
+
+/// What is recorded, and how much room there is.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Room for records, bytes; taken up to a power of two.
+    pub ring_bytes: u32,
+    /// Sleeps with `FUTEX_WAIT_BITSET` too: rw-locks of the C library, and conditions.
+    pub bitset: bool,
+}
+
+/// A place where a program of the kernel half was to be attached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// What it reports.
+    pub name: String,
+    /// Function and offset, or the kernel's own point.
+    pub place: String,
+    /// The kernel emulates the instruction there; `None`: it is no instruction of the process.
+    pub emulated: Option<bool>,
+    /// Why it is not attached.
+    pub refused: Option<String>,
+}
+
+/// What the kernel half counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Runs that were no one else's concern.
+    pub hits: u64,
+    /// Records written, stacks not among them.
+    pub records: u64,
+    /// Records that found no room.
+    pub lost: u64,
+    /// Events set, and futexes woken, that nobody slept on.
+    pub sets: u64,
+    /// Stacks walked.
+    pub stacks: u64,
+    /// Stacks that do not reach the thread's beginning.
+    pub cut: u64,
+    /// Stacks that found no room; each was tried again at its next occurrence.
+    pub unsent: u64,
+}
+
+/// The loaded probe of one process.
+#[derive(Debug)]
+pub struct LatchProbe {
+    // Dropped first: a detached program runs no more.
+    links: Vec<Link>,
+    object: Object,
+    ring: Ring,
+    areas: Areas,
+    pid: u32,
+}
+
+impl LatchProbe {
+    /// Loads the kernel half for process `pid`. Attaches nothing. `thread_number` is the offset in
+    /// a `pthread_t` of the process's C library, if known.
+    ///
+    /// # Errors
+    /// The kernel refuses: it does not describe its types, is older than 5.17, or the rights lack.
+    pub fn load(
+        pid: u32,
+        layout: &LatchLayout,
+        thread_number: Option<u32>,
+        statics: &[StaticProbe],
+        options: &Options,
+    ) -> Result<Self, ProbeError> {
+        kernel::collect_messages();
+        let config = config::config(pid, layout, thread_number, statics, options.bitset);
+        let mut open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(refused)?;
+        for mut map in open.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if name.ends_with(".rodata") {
+                let bytes = config::bytes_of(&config);
+                set_initial(&mut map, offset_of!(types::rodata, config), bytes);
+            } else if name == "events" {
+                map.set_max_entries(ring_bytes(options.ring_bytes))
+                    .map_err(refused)?;
+            }
+        }
+        if kernel::has_uprobe_multi() {
+            for mut program in open.progs_mut() {
+                if program.prog_type() == ProgramType::Kprobe {
+                    program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+                }
+            }
+        }
+        let object = open.load().map_err(refused)?;
+        let ring = {
+            let events = map_of(&object, "events");
+            let ring = Ring::new(events.as_fd(), events.max_entries());
+            ring.map_err(|source| ProbeError::Io {
+                doing: "mapping the ring buffer".into(),
+                source,
+            })?
+        };
+        let mut probe = Self {
+            links: Vec::new(),
+            object,
+            ring,
+            areas: Areas::default(),
+            pid,
+        };
+        probe.look_at_mappings()?;
+        Ok(probe)
+    }
+
+    /// Takes note of what the process has mapped by now, for the stacks.
+    ///
+    /// # Errors
+    /// The process has ended, or a map cannot be written.
+    pub fn look_at_mappings(&mut self) -> Result<(), ProbeError> {
+        let rows = map_of(&self.object, "unwind_rows");
+        let processes = map_of(&self.object, "unwind_processes");
+        self.areas
+            .describe(self.pid, &rows, &processes)
+            .map_err(|source| ProbeError::Io {
+                doing: format!("reading what process {} has mapped", self.pid),
+                source,
+            })
+    }
+
+    /// Attaches at every site of a server. The ends of sleeps come first, so that no sleep is told
+    /// without its end.
+    pub fn attach_server(&mut self, binary: &Path, layout: &LatchLayout) -> Vec<Placed> {
+        let order = [
+            LatchHook::Wakes,
+            LatchHook::MetadataWakes,
+            LatchHook::Sets,
+            LatchHook::MetadataTold,
+            LatchHook::Sleeps,
+            LatchHook::MetadataSleeps,
+            LatchHook::Wanted,
+        ];
+        let sites = order.iter().filter_map(|hook| layout.site(*hook));
+        let mut placed = Vec::new();
+        for site in sites {
+            let program = program(site.hook);
+            let one = self.attach(binary, program, &site.site, 0, 0);
+            placed.push(with_name(site.hook.as_str(), one));
+        }
+        placed
+    }
+
+    /// Attaches at the kernel's futex calls.
+    pub fn attach_futexes(&mut self) -> Vec<Placed> {
+        let points = [("futex_ends", "sys_exit"), ("futex_begins", "sys_enter")];
+        let mut placed = Vec::new();
+        for (name, point) in points {
+            let program = program_of(&self.object, name);
+            let made = program.attach_raw_tracepoint(point);
+            let refused = match made {
+                Ok(link) => {
+                    self.links.push(link);
+                    None
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            placed.push(Placed {
+                name: "futex".into(),
+                place: format!("raw tracepoint {point}"),
+                emulated: None,
+                refused,
+            });
+        }
+        placed
+    }
+
+    /// Attaches at a program's own probes, as they were given to [`Self::load`].
+    pub fn attach_static(&mut self, statics: &[StaticProbe]) -> Vec<Placed> {
+        let mut placed = Vec::new();
+        for (cookie, probe) in (0u64..).zip(statics.iter().take(STATIC_MAX)) {
+            let program = probe.program();
+            let semaphore = probe.semaphore.unwrap_or(0);
+            let one = self.attach(&probe.binary, program, &probe.site, cookie, semaphore);
+            placed.push(with_name(probe.name(), one));
+        }
+        placed
+    }
+
+    fn attach(
+        &mut self,
+        binary: &Path,
+        name: &str,
+        site: &Site,
+        cookie: u64,
+        semaphore: u64,
+    ) -> Placed {
+        let made = check_bytes(binary, site.file_offset, &site.bytes)
+            .map_err(|error| error.to_string())
+            .and_then(|()| {
+                self.uprobe(binary, name, site, cookie, semaphore)
+                    .map_err(|error| error.to_string())
+            });
+        let refused = match made {
+            Ok(link) => {
+                self.links.push(link);
+                None
+            }
+            Err(why) => Some(why),
+        };
+        Placed {
+            name: name.to_owned(),
+            place: format!("{}+{:#x}", site.function, site.function_offset),
+            emulated: Some(site.trap == waggle_symbols::TrapCost::Emulated),
+            refused,
+        }
+    }
+
+    fn uprobe(
+        &self,
+        binary: &Path,
+        name: &str,
+        site: &Site,
+        cookie: u64,
+        semaphore: u64,
+    ) -> Result<Link, libbpf_rs::Error> {
+        let pid = i32::try_from(self.pid).unwrap_or(i32::MAX);
+        let offset = usize::try_from(site.file_offset).unwrap_or(usize::MAX);
+        let semaphore = usize::try_from(semaphore).unwrap_or(0);
+        let program = program_of(&self.object, name);
+        if kernel::has_uprobe_multi() {
+            let options = UprobeMultiOpts {
+                offsets: vec![offset],
+                cookies: vec![cookie],
+                ref_ctr_offsets: if semaphore == 0 {
+                    Vec::new()
+                } else {
+                    vec![semaphore]
+                },
+                ..Default::default()
+            };
+            return program.attach_uprobe_multi_with_opts(pid, binary, "", options);
+        }
+        let options = UprobeOpts {
+            cookie,
+            ref_ctr_offset: semaphore,
+            ..Default::default()
+        };
+        program.attach_uprobe_with_opts(pid, binary, offset, options)
+    }
+
+    /// Leaves the process alone. What was recorded can still be read.
+    pub fn detach(&mut self) {
+        detach_all(self.links.drain(..));
+    }
+
+    /// Lends every record that is there to `each`; returns how many.
+    pub fn read(&mut self, mut each: impl FnMut(&Head, &Record<'_>)) -> usize {
+        self.ring.consume(usize::MAX, |bytes| {
+            if let Some((head, record)) = record::parse(bytes) {
+                each(&head, &record);
+            }
+        })
+    }
+
+    /// Bytes waiting to be read.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.ring.backlog_bytes()
+    }
+
+    /// What the kernel half counted so far.
+    pub fn counters(&self) -> Counters {
+        use types::latch_counters as c;
+        use types::unwind_counters as u;
+        let sum = |map, at| per_cpu(&map_of(&self.object, map), at).iter().sum();
+        Counters {
+            hits: sum("counters", offset_of!(c, hits)),
+            records: sum("counters", offset_of!(c, records)),
+            lost: sum("counters", offset_of!(c, lost)),
+            sets: sum("counters", offset_of!(c, sets)),
+            stacks: sum("unwind_counters", offset_of!(u, stacks)),
+            cut: sum("unwind_counters", offset_of!(u, cut)),
+            unsent: sum("unwind_counters", offset_of!(u, unsent)),
+        }
+    }
+
+    /// Records lost so far, by processor.
+    pub fn lost(&self) -> Vec<u64> {
+        let counters = map_of(&self.object, "counters");
+        per_cpu(&counters, offset_of!(types::latch_counters, lost))
+    }
+
+    /// Name, runs and total run time (ns) of each program that ran, as the kernel counted them
+    /// while [`kernel::RunTimeStats`] was held.
+    pub fn run_times(&self) -> Vec<(&'static str, u64, u64)> {
+        let times = PROGRAMS.iter().filter_map(|name| {
+            let (runs, ns) = kernel::run_time(program_of(&self.object, name).as_fd())?;
+            (runs > 0).then_some((*name, runs, ns))
+        });
+        times.collect()
+    }
+}
+
+fn with_name(name: &str, placed: Placed) -> Placed {
+    Placed {
+        name: name.to_owned(),
+        ..placed
+    }
+}
+
+fn program_of<'a>(object: &'a Object, name: &str) -> ProgramMut<'a> {
+    let mut programs = object.progs_mut();
+    let found = programs.find(|program| program.name() == name);
+    found.expect("the program is in the object")
+}
+
+fn map_of<'a>(object: &'a Object, name: &str) -> Map<'a> {
+    let mut maps = object.maps();
+    let found = maps.find(|map| map.name() == name);
+    found.expect("the map is in the object")
+}
+
+/// A word of a map's only value, by processor.
+fn per_cpu(map: &Map<'_>, at: usize) -> Vec<u64> {
+    let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+    let values = values.ok().flatten().unwrap_or_default();
+    let words = values.iter().map(|value| {
+        let bytes = value.get(at..at + 8).and_then(|b| b.try_into().ok());
+        bytes.map_or(0, u64::from_ne_bytes)
+    });
+    words.collect()
+}

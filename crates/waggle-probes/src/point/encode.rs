@@ -1,0 +1,107 @@
+//! From a spec to what the kernel half reads.
+//!
+//! Invariant: nothing is cut silently; what has no room was refused before ([`super::spec`]).
+
+use super::skeleton::types;
+use super::spec::{Attach, Base, Comparison, PointSpec, Register, Test, Value};
+
+/// Where each register stands in the kernel's `struct pt_regs`, by the processor's number.
+const REGISTER_AT: [u8; 16] = [
+    80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0,
+];
+
+fn at(register: Register) -> u8 {
+    REGISTER_AT[usize::from(register.0 & 15)]
+}
+
+fn small(number: u32) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+fn value(value: &Value) -> types::point_value {
+    use types::point_base as base;
+    let mut made = types::point_value {
+        keep: value.keep,
+        keep_signed: value.signed.into(),
+        steps: u8::try_from(value.steps.len().min(super::STEPS_MAX)).unwrap_or(0),
+        ..Default::default()
+    };
+    match value.base {
+        Base::Zero => made.base = small(base::BASE_ZERO.0),
+        Base::Register(register) => {
+            made.base = small(base::BASE_REGISTER.0);
+            made.reg = at(register);
+        }
+        Base::Indexed(register, index, scale) => {
+            made.base = small(base::BASE_INDEXED.0);
+            (made.reg, made.index, made.scale) = (at(register), at(index), scale);
+        }
+        Base::Image => made.base = small(base::BASE_IMAGE.0),
+        Base::ThreadPointer => made.base = small(base::BASE_THREAD.0),
+        Base::Field {
+            offset,
+            bytes,
+            signed,
+        } => {
+            made.base = small(base::BASE_FIELD.0);
+            (made.field, made.field_bytes, made.field_signed) = (offset, bytes, signed.into());
+        }
+    }
+    for (slot, step) in made.step.iter_mut().zip(&value.steps) {
+        slot.add = step.add;
+        slot.load = step.load.into();
+        slot.is_signed = step.signed.into();
+    }
+    made
+}
+
+fn test(test: &Test) -> types::point_test {
+    use types::point_comparison as how;
+    types::point_test {
+        value: value(&test.value),
+        with: test.with,
+        in_image: test.in_image.into(),
+        comparison: match test.comparison {
+            Comparison::Equal => how::COMPARE_EQUAL,
+            Comparison::NotEqual => how::COMPARE_NOT_EQUAL,
+            Comparison::Less => how::COMPARE_LESS,
+            Comparison::AtLeast => how::COMPARE_AT_LEAST,
+        }
+        .0,
+    }
+}
+
+/// The return address is on top of the stack where this place is passed.
+fn is_return_on_top(spec: &PointSpec) -> bool {
+    match &spec.attach {
+        Attach::At { place, .. } => place.return_on_top,
+        _ => false,
+    }
+}
+
+pub(super) fn spec(spec: &PointSpec) -> types::point_spec {
+    let wanted = types::point_stack::STACK_WANTED.0;
+    let top = types::point_stack::STACK_TOP.0;
+    let mut made = types::point_spec {
+        point: spec.point,
+        tests: u8::try_from(spec.tests.len().min(super::spec::TESTS_MAX)).unwrap_or(0),
+        stack: match (spec.stack, is_return_on_top(spec)) {
+            (false, _) => 0,
+            (true, false) => small(wanted),
+            (true, true) => small(wanted | top),
+        },
+        value: value(&spec.value),
+        second: value(&spec.second),
+        ..Default::default()
+    };
+    for (slot, wanted) in made.test.iter_mut().zip(&spec.tests) {
+        *slot = test(wanted);
+    }
+    made
+}
+
+pub(super) fn bytes(spec: &types::point_spec) -> &[u8] {
+    let size = size_of::<types::point_spec>();
+    // SAFETY: the type is plain integers without padding, and is borrowed as long as the bytes.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(spec).cast(), size) }
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* A thread passes a point: a function's entry or return, an instruction, a static probe, a store to
+ * a watched word, a tracepoint. One program for each way to get here; what is read is data. */
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <linux/bpf_perf_event.h>
+#include <asm/ptrace.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "../bpf/count.h"
+#include "event.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Name the types to the generator of Rust types. */
+const volatile struct point_stack_record record_shape = {};
+const volatile enum trace_kind kind_shape = TRACE_POINT;
+const volatile enum point_limit limit_shape = POINT_SPECS;
+const volatile enum point_base base_shape = BASE_ZERO;
+const volatile enum point_stack stack_shape = STACK_NONE;
+const volatile enum point_comparison comparison_shape = COMPARE_EQUAL;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, POINT_SPECS);
+	__type(key, __u32);
+	__type(value, struct point_spec);
+} specs SEC(".maps");
+
+/* By tgid: where the process has the binary's address 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, POINT_PROCESSES);
+	__type(key, __u32);
+	__type(value, __u64);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct point_counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
+
+/* The kernel's types, as far as they are looked at; where a field really is, libbpf finds out. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct thread_struct {
+	unsigned long fsbase;
+};
+
+struct task_struct {
+	__u64 start_boottime;
+	struct thread_struct thread;
+};
+
+/* Before Linux 5.5. */
+struct task_struct___old {
+	__u64 real_start_time;
+};
+#pragma clang attribute pop
+
+static __always_inline __u64 began(const struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->start_boottime))
+		return BPF_CORE_READ(task, start_boottime);
+	return BPF_CORE_READ((const struct task_struct___old *)task, real_start_time);
+}
+
+/* A register of the thread, by where it stands in struct pt_regs. */
+static __always_inline __u64 reg(const void *regs, __u8 at)
+{
+	__u64 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), regs + at);
+	return value;
+}
+
+static __always_inline __u64 narrow(__u64 value, __u8 bytes, int is_signed)
+{
+	switch (bytes) {
+	case 1:
+		return is_signed ? (__u64)(__s64)(__s8)value : (__u8)value;
+	case 2:
+		return is_signed ? (__u64)(__s64)(__s16)value : (__u16)value;
+	case 4:
+		return is_signed ? (__u64)(__s64)(__s32)value : (__u32)value;
+	}
+	return value;
+}
+
+/* What is known of the moment: where a value may come from. */
+struct moment {
+	const void *regs; /* struct pt_regs */
+	const void *fields; /* a tracepoint's record */
+	__u64 image;
+	struct task_struct *task;
+};
+
+static __always_inline int from_user(__u64 *value, __u32 bytes, __u64 address)
+{
+	*value = 0;
+	switch (bytes) {
+	case 1:
+		return bpf_probe_read_user(value, 1, (void *)address);
+	case 2:
+		return bpf_probe_read_user(value, 2, (void *)address);
+	case 4:
+		return bpf_probe_read_user(value, 4, (void *)address);
+	}
+	return bpf_probe_read_user(value, 8, (void *)address);
+}
+
+static __always_inline int from_fields(__u64 *value, __u32 bytes, const void *at)
+{
+	*value = 0;
+	switch (bytes) {
+	case 1:
+		return bpf_probe_read_kernel(value, 1, at);
+	case 2:
+		return bpf_probe_read_kernel(value, 2, at);
+	case 4:
+		return bpf_probe_read_kernel(value, 4, at);
+	}
+	return bpf_probe_read_kernel(value, 8, at);
+}
+
+/* Reads a value; not 0 if its memory could not be read. A function of its own, so that the
+ * verifier looks at it once. */
+static __noinline int evaluate(const struct moment *moment, const struct point_value *wanted,
+			       __u64 *value)
+{
+	const struct task_struct *task;
+	__u64 sum = 0;
+	int failed = 0;
+
+	if (!moment || !wanted || !value)
+		return 1;
+	switch (wanted->base) {
+	case BASE_REGISTER:
+		sum = reg(moment->regs, wanted->reg);
+		break;
+	case BASE_INDEXED:
+		sum = reg(moment->regs, wanted->reg) +
+		      reg(moment->regs, wanted->index) * wanted->scale;
+		break;
+	case BASE_IMAGE:
+		sum = moment->image;
+		break;
+	case BASE_THREAD:
+		task = moment->task;
+		sum = BPF_CORE_READ(task, thread.fsbase);
+		break;
+	case BASE_FIELD:
+		if (moment->fields) {
+			failed |= from_fields(&sum, wanted->field_bytes,
+					      moment->fields + wanted->field);
+			sum = narrow(sum, wanted->field_bytes, wanted->field_signed);
+		}
+		break;
+	}
+	for (int i = 0; i < POINT_STEPS; i++) {
+		const struct point_step *step = &wanted->step[i];
+
+		if (i >= wanted->steps)
+			break;
+		sum += step->add;
+		if (step->load) {
+			failed |= from_user(&sum, step->load, sum);
+			sum = narrow(sum, step->load, step->is_signed);
+		}
+	}
+	*value = narrow(sum, wanted->keep, wanted->keep_signed);
+	return failed;
+}
+
+/* Whether a test holds; -1: its value cannot be read. */
+static __always_inline int holds(const struct moment *moment, const struct point_test *test)
+{
+	const __u64 with = test->with + (test->in_image ? moment->image : 0);
+	__u64 value = 0;
+
+	if (evaluate(moment, &test->value, &value))
+		return -1;
+	switch (test->comparison) {
+	case COMPARE_EQUAL:
+		return value == with;
+	case COMPARE_NOT_EQUAL:
+		return value != with;
+	case COMPARE_LESS:
+		return value < with;
+	}
+	return value >= with;
+}
+
+static __always_inline void fill(struct point_record *record, const struct moment *moment,
+				 const struct point_spec *spec, __u64 now, __u32 lost)
+{
+	const __u64 id = bpf_get_current_pid_tgid();
+
+	record->head.ns = now;
+	record->head.began_ns = began(moment->task);
+	record->head.tid = id;
+	record->head.tgid = id >> 32;
+	record->head.kind = TRACE_POINT;
+	record->head.cpu = bpf_get_smp_processor_id();
+	record->head.lost = lost;
+	record->point = spec->point;
+	record->frames = 0;
+	record->unread = 0;
+	record->top = 0;
+	if (evaluate(moment, &spec->value, &record->value))
+		record->unread |= 1;
+	if (evaluate(moment, &spec->second, &record->second))
+		record->unread |= 2;
+}
+
+static __always_inline void with_stack(void *ctx, const struct moment *moment,
+				       const struct point_spec *spec, __u64 now,
+				       struct point_counters *count)
+{
+	struct point_stack_record *record;
+	long bytes;
+
+	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+	if (!record) {
+		COUNT(count->lost);
+		return;
+	}
+	fill(&record->record, moment, spec, now, count->lost);
+	bytes = bpf_get_stack(ctx, record->frames, sizeof(record->frames), BPF_F_USER_STACK);
+	if (bytes > 0)
+		record->record.frames = bytes / sizeof(record->frames[0]);
+	if (spec->stack & STACK_TOP) {
+		const __u64 sp = reg(moment->regs, REGS_SP);
+
+		bpf_probe_read_user(&record->record.top, sizeof(record->record.top), (void *)sp);
+	}
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/* A thread came by, by whatever way. */
+static __always_inline int passed(void *ctx, const void *regs, const void *fields, __u64 now,
+				  __u32 number)
+{
+	struct moment moment = { .regs = regs, .fields = fields };
+	const __u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct point_counters *count;
+	struct point_record *record;
+	struct point_spec *spec;
+	__u32 zero = 0;
+	__u64 *image;
+
+	image = bpf_map_lookup_elem(&processes, &tgid);
+	spec = bpf_map_lookup_elem(&specs, &number);
+	count = bpf_map_lookup_elem(&counters, &zero);
+	if (!image || !spec || !count)
+		return 0;
+	moment.image = *image;
+	moment.task = bpf_get_current_task_btf();
+	COUNT(count->hits[number & (POINT_SPECS - 1)]);
+	for (int i = 0; i < POINT_TESTS; i++) {
+		const int held = i < spec->tests ? holds(&moment, &spec->test[i]) : 1;
+
+		/* Whether this passing counts cannot be told, so it is lost. */
+		if (held < 0)
+			COUNT(count->lost);
+		if (held <= 0)
+			return 0;
+	}
+	if (spec->stack) {
+		with_stack(ctx, &moment, spec, now, count);
+		return 0;
+	}
+	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+	if (!record) {
+		COUNT(count->lost);
+		return 0;
+	}
+	fill(record, &moment, spec, now, count->lost);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A function's entry, an instruction, a static probe. */
+SEC("uprobe")
+int point_at(struct pt_regs *ctx)
+{
+	const __u64 now = bpf_ktime_get_ns();
+
+	return passed(ctx, ctx, NULL, now, bpf_get_attach_cookie(ctx));
+}
+
+SEC("uretprobe")
+int point_return(struct pt_regs *ctx)
+{
+	const __u64 now = bpf_ktime_get_ns();
+
+	return passed(ctx, ctx, NULL, now, bpf_get_attach_cookie(ctx));
+}
+
+/* The store has been carried out when the processor tells of it. */
+SEC("perf_event")
+int point_watch(struct bpf_perf_event_data *ctx)
+{
+	const __u64 now = bpf_ktime_get_ns();
+	const void *regs = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+
+	return passed(ctx, regs, NULL, now, bpf_get_attach_cookie(ctx));
+}
+
+SEC("tracepoint")
+int point_trace(void *ctx)
+{
+	const __u64 now = bpf_ktime_get_ns();
+	const void *regs = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+
+	return passed(ctx, regs, ctx, now, bpf_get_attach_cookie(ctx));
+}

@@ -1,0 +1,305 @@
+//! When does each thread of a watched process leave and take a processor, why, in which calls, and
+//! who wakes it?
+//!
+//! One object on the scheduler's raw tracepoints; no symbols and no probe in the process itself.
+//! Neighbours: `sched` sums times in the kernel for the statement probe; here every switch is a
+//! record, for `trace`. `bpf/unwind.h` walks the stacks.
+//!
+//! Invariant: records of one processor are in the order of their time; a record that was lost shows
+//! in the head of the next of its processor.
+
+mod skeleton {
+    #![expect(
+        clippy::allow_attributes,
+        clippy::undocumented_unsafe_blocks,
+        unreachable_pub,
+        reason = "generated"
+    )]
+    include!(concat!(env!("OUT_DIR"), "/timeline.skel.rs"));
+}
+
+mod areas;
+mod calls;
+mod record;
+
+pub(crate) use areas::Areas;
+pub use areas::ROWS_OF_FILE_MAX;
+pub use record::{Head, Name, Record, StackEnd, Why, addresses};
+pub(crate) use record::{head, stack};
+
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder};
+
+use crate::kernel;
+use crate::object::detach_all;
+use crate::ring::{Ring, ring_bytes};
+use skeleton::types;
+
+/// The kernel half, compiled by the build script.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/timeline.bpf.o"));
+const PROGRAMS: [&str; 4] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_process_fork",
+    "sched_process_exit",
+];
+
+/// Why there is no timeline here.
+#[derive(Debug, thiserror::Error)]
+pub enum TimelineError {
+    /// The kernel refused the programs, a map or an attachment.
+    #[error("{doing}: {source}{messages}")]
+    Refused {
+        /// What was being done.
+        doing: &'static str,
+        /// What the kernel said.
+        source: libbpf_rs::Error,
+        /// The end of libbpf's messages.
+        messages: String,
+    },
+    /// The process has ended, or may not be looked at.
+    #[error("reading what process {pid} has mapped: {source}")]
+    Process {
+        /// Which.
+        pid: u32,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The ring buffer could not be mapped.
+    #[error("mapping the ring buffer: {0}")]
+    Ring(std::io::Error),
+}
+
+fn refused(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> TimelineError {
+    move |source| TimelineError::Refused {
+        doing,
+        source,
+        messages: kernel::last_messages(),
+    }
+}
+
+/// What is recorded, and how much room there is.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Room for records, bytes; taken up to a power of two.
+    pub ring_bytes: u32,
+    /// Keep the stacks of threads that begin to wait.
+    pub stacks: bool,
+    /// Keep the stacks of wakers.
+    pub waker_stacks: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ring_bytes: 16 << 20,
+            stacks: true,
+            waker_stacks: true,
+        }
+    }
+}
+
+/// What the kernel half counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Records written, stacks not among them.
+    pub events: u64,
+    /// Records that found no room.
+    pub lost: u64,
+    /// Stacks walked.
+    pub stacks: u64,
+    /// Calls in them.
+    pub frames: u64,
+    /// Stacks that do not reach the thread's beginning.
+    pub cut: u64,
+    /// Stacks that found no room; each was tried again at its next occurrence.
+    pub unsent: u64,
+}
+
+/// The loaded probe, for all watched processes.
+#[derive(Debug)]
+pub struct TimelineProbe {
+    // Dropped first: a detached program runs no more.
+    links: Vec<Link>,
+    object: Object,
+    ring: Ring,
+    pids: BTreeSet<u32>,
+    areas: Areas,
+}
+
+impl TimelineProbe {
+    /// Loads the kernel half. Attaches nothing.
+    ///
+    /// # Errors
+    /// The kernel refuses: it does not describe its types, is older than 5.17, or the rights lack.
+    pub fn load(options: &Options) -> Result<Self, TimelineError> {
+        kernel::collect_messages();
+        let doing = "loading the timeline's probe";
+        let mut open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(refused(doing))?;
+        for mut map in open.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if name.ends_with(".rodata") {
+                let at = std::mem::offset_of!(types::rodata, config);
+                let value = map.initial_value_mut().unwrap_or_default();
+                let size = size_of::<types::timeline_config>();
+                if let Some(config) = value.get_mut(at..at + size) {
+                    configure(config, options);
+                }
+            } else if name == "events" {
+                map.set_max_entries(ring_bytes(options.ring_bytes))
+                    .map_err(refused(doing))?;
+            }
+        }
+        let object = open.load().map_err(refused(doing))?;
+        let ring = {
+            let events = map_of(&object, "events");
+            Ring::new(events.as_fd(), events.max_entries()).map_err(TimelineError::Ring)?
+        };
+        Ok(Self {
+            links: Vec::new(),
+            object,
+            ring,
+            pids: BTreeSet::new(),
+            areas: Areas::default(),
+        })
+    }
+
+    /// Attaches to the scheduler. Costs next to nothing until a process is watched.
+    ///
+    /// # Errors
+    /// The kernel refuses; nothing is attached then.
+    pub fn attach(&mut self) -> Result<(), TimelineError> {
+        self.links.clear();
+        let mut links = Vec::new();
+        for name in PROGRAMS {
+            let program = self.object.progs_mut().find(|p| p.name() == name);
+            let program = program.expect("the program is in the object");
+            let link = program.attach_raw_tracepoint(name);
+            links.push(link.map_err(refused("attaching to the scheduler"))?);
+        }
+        self.links = links;
+        Ok(())
+    }
+
+    /// Leaves the scheduler alone. What was recorded can still be read.
+    pub fn detach(&mut self) {
+        detach_all(self.links.drain(..));
+    }
+
+    /// Watches a process's threads, those to come included. Called again, takes note of what the
+    /// process has mapped since.
+    ///
+    /// # Errors
+    /// The process has ended, or a map cannot be written.
+    pub fn watch(&mut self, pid: u32) -> Result<(), TimelineError> {
+        let rows = map_of(&self.object, "unwind_rows");
+        let processes = map_of(&self.object, "unwind_processes");
+        self.areas
+            .describe(pid, &rows, &processes)
+            .map_err(|source| TimelineError::Process { pid, source })?;
+        if self.pids.insert(pid) {
+            let doing = "telling the kernel half of a process";
+            map_of(&self.object, "watched")
+                .update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY)
+                .map_err(refused(doing))?;
+            self.write_bits().map_err(refused(doing))?;
+        }
+        Ok(())
+    }
+
+    /// Forgets a process; harmless if it is not watched.
+    pub fn unwatch(&mut self, pid: u32) {
+        self.pids.remove(&pid);
+        let _ = self.write_bits();
+        for map in ["watched", "unwind_processes"] {
+            let _ = map_of(&self.object, map).delete(&pid.to_ne_bytes());
+        }
+    }
+
+    /// Files whose code is walked by frame pointers, since they have no rows or too many.
+    pub fn by_frame_pointers(&self) -> &[String] {
+        self.areas.by_frame_pointers()
+    }
+
+    /// Lends every record that is there to `each`; returns how many.
+    pub fn read(&mut self, mut each: impl FnMut(&Head, &Record<'_>)) -> usize {
+        self.ring.consume(usize::MAX, |bytes| {
+            if let Some((head, record)) = record::parse(bytes) {
+                each(&head, &record);
+            }
+        })
+    }
+
+    /// What the kernel half counted so far.
+    pub fn counters(&self) -> Counters {
+        use std::mem::offset_of;
+        use types::timeline_counters as t;
+        use types::unwind_counters as u;
+        let sum = |map, at| sum_of(&map_of(&self.object, map), at);
+        Counters {
+            events: sum("counters", offset_of!(t, events)),
+            lost: sum("counters", offset_of!(t, lost)),
+            stacks: sum("unwind_counters", offset_of!(u, stacks)),
+            frames: sum("unwind_counters", offset_of!(u, frames)),
+            cut: sum("unwind_counters", offset_of!(u, cut)),
+            unsent: sum("unwind_counters", offset_of!(u, unsent)),
+        }
+    }
+
+    /// Name, runs and total run time (ns) of each program on the whole host, as the kernel counted
+    /// them while [`kernel::RunTimeStats`] was held.
+    pub fn run_times(&self) -> Vec<(&'static str, u64, u64)> {
+        let times = PROGRAMS.iter().filter_map(|name| {
+            let program = self.object.progs_mut().find(|p| p.name() == *name)?;
+            let (runs, ns) = kernel::run_time(program.as_fd())?;
+            Some((*name, runs, ns))
+        });
+        times.collect()
+    }
+
+    fn write_bits(&self) -> libbpf_rs::Result<()> {
+        let mut bits = vec![0u8; size_of::<types::watched_bits>()];
+        for pid in &self.pids {
+            let bit = *pid as usize % (bits.len() * 8);
+            bits[bit / 8] |= 1 << (bit % 8);
+        }
+        map_of(&self.object, ".data.watched").update(&0u32.to_ne_bytes(), &bits, MapFlags::ANY)
+    }
+}
+
+fn configure(config: &mut [u8], options: &Options) {
+    use std::mem::offset_of;
+    use types::timeline_config as t;
+    let calls = offset_of!(t, calls);
+    calls::fill(&mut config[calls..calls + types::timeline_config::default().calls.len()]);
+    let mut put = |at: usize, on: bool| {
+        config[at..at + 4].copy_from_slice(&u32::from(on).to_ne_bytes());
+    };
+    put(offset_of!(t, stacks), options.stacks);
+    put(offset_of!(t, waker_stacks), options.waker_stacks);
+}
+
+/// The map of that name; of data sections, whose names the object's comes before, the end.
+fn map_of<'a>(object: &'a Object, name: &str) -> Map<'a> {
+    let mut maps = object.maps();
+    let found = maps.find(|m| {
+        let found = m.name().to_string_lossy();
+        found == name || (name.starts_with('.') && found.ends_with(name))
+    });
+    found.expect("the map is in the object")
+}
+
+/// A word of a map's only value, summed over all processors.
+fn sum_of(map: &Map<'_>, at: usize) -> u64 {
+    let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+    let values = values.ok().flatten().unwrap_or_default();
+    let words = values.iter().filter_map(|value| {
+        let bytes = value.get(at..at + 8)?;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    });
+    words.sum()
+}

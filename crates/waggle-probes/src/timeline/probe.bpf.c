@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/* When do the threads of watched processes leave and take a processor, why, and who wakes them?
+ * Raw tracepoints, since fentry and its kin are refused on some kernels.
+ *
+ * A wake-up is taken where the waker does it (sched_waking): sched_wakeup may be told by the
+ * processor that the woken thread will run on, in the midst of anybody. */
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <linux/stat.h>
+#include <asm/ptrace.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "../bpf/count.h"
+#define WAGGLE_UNWIND_PROGRAMS
+#define UNWIND_PROGRAMS 2
+#include "event.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+const volatile struct timeline_config config = {};
+
+/* Name the types to the generator of Rust types. */
+const volatile struct timeline_came came_shape = {};
+const volatile struct timeline_event event_shape = {};
+const volatile struct unwind_row row_shape = {};
+const volatile struct unwind_process process_shape = {};
+const volatile struct unwind_stack stack_shape = {};
+const volatile struct unwind_counters unwind_counters_shape = {};
+const volatile enum trace_kind kind_shape = TRACE_LEFT;
+const volatile enum timeline_why why_shape = WHY_OTHER;
+const volatile enum unwind_rule rule_shape = UNWIND_CHAIN;
+const volatile enum unwind_end end_shape = UNWIND_WHOLE;
+
+/* Written by user space alone. */
+struct watched_bits watched_bits SEC(".data.watched");
+
+/* The kernel's types, as far as they are looked at; where a field really is, libbpf finds out. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct inode {
+	unsigned short i_mode;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	unsigned int flags;
+	void *stack;
+	unsigned int __state;
+	unsigned long long start_boottime;
+	struct files_struct *files;
+	char comm[TIMELINE_NAME];
+};
+
+/* Before Linux 5.14. */
+struct task_struct___old {
+	volatile long state;
+};
+
+/* Before Linux 5.5. */
+struct task_struct___older {
+	unsigned long long real_start_time;
+};
+
+struct pt_regs___user {
+	unsigned long orig_ax;
+	unsigned long di;
+	unsigned long ip;
+	unsigned long sp;
+	unsigned long bp;
+};
+#pragma clang attribute pop
+
+/* Of a thread's stack in the kernel, bytes. */
+#define KERNEL_STACK 16384
+#define TASK_ENDS 0x80
+#define KERNEL_THREAD 0x00200000
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, __u32);
+} watched SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct timeline_counters);
+} counters SEC(".maps");
+
+static __always_inline int is_watched(__u32 tgid)
+{
+	if (!(watched_bits.words[(tgid / 64) & (WATCHED_BITS / 64 - 1)] >> (tgid & 63) & 1))
+		return 0;
+	return bpf_map_lookup_elem(&watched, &tgid) != NULL;
+}
+
+static __always_inline __u64 began_ns(const struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->start_boottime))
+		return task->start_boottime;
+	return ((const struct task_struct___older *)task)->real_start_time;
+}
+
+static __always_inline long state_of(const struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return task->__state;
+	return ((const struct task_struct___old *)task)->state;
+}
+
+/* An interrupt of the kernel, also a soft one, has a stack of its own, and the program's arguments
+ * are on the stack of whoever passes the tracepoint. One of a program in its own code has not: then
+ * the program is in no system call. (The kernel's count of nested interrupts is a variable whose
+ * address not every kernel tells.) */
+static __always_inline int in_interrupt(const void *ctx, const struct task_struct *task,
+					const struct pt_regs___user *regs)
+{
+	const void *volatile slot = ctx;
+	__u64 at = 0;
+
+	if (!(task->flags & KERNEL_THREAD) && (long)regs->orig_ax < 0)
+		return 1;
+	bpf_probe_read_kernel(&at, sizeof(at), (const void *)&slot);
+	return at - (__u64)task->stack >= KERNEL_STACK;
+}
+
+static __always_inline void head_of(struct trace_head *head, const struct task_struct *task,
+				    __u16 kind, __u64 ns, const struct timeline_counters *count)
+{
+	head->ns = ns;
+	head->began_ns = began_ns(task);
+	head->tid = task->pid;
+	head->tgid = task->tgid;
+	head->kind = kind;
+	head->cpu = bpf_get_smp_processor_id();
+	head->lost = count->lost;
+}
+
+/* Why a thread waits that waits for this file. */
+static __always_inline __u16 why_of_file(const struct task_struct *task, __u32 number)
+{
+	struct files_struct *files = task->files;
+	struct fdtable *table;
+	struct file *file = NULL;
+
+	if (!files)
+		return WHY_OTHER;
+	table = files->fdt;
+	if (number >= table->max_fds)
+		return WHY_OTHER;
+	bpf_probe_read_kernel(&file, sizeof(file), table->fd + number);
+	if (!file)
+		return WHY_OTHER;
+	switch (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) {
+	case S_IFSOCK:
+	case S_IFIFO:
+		return WHY_NETWORK;
+	case S_IFREG:
+	case S_IFDIR:
+	case S_IFBLK:
+		return WHY_DISK;
+	}
+	return WHY_OTHER;
+}
+
+/* Why the current thread waits. */
+static __always_inline __u16 why(const struct task_struct *task, const struct pt_regs___user *regs,
+				 __u64 *address)
+{
+	const long call = regs->orig_ax;
+	__u16 reason;
+
+	if (call < 0)
+		/* No system call: a page that has to be read. */
+		return WHY_DISK;
+	if (call >= TIMELINE_CALLS)
+		return WHY_OTHER;
+	reason = config.calls[call];
+	if (reason == WHY_FUTEX)
+		*address = regs->di;
+	return reason == WHY_FILE ? why_of_file(task, regs->di) : reason;
+}
+
+static __always_inline void left(struct task_struct *task, int preempted, __u64 ns,
+				 struct timeline_counters *count)
+{
+	const int runnable = preempted || !state_of(task);
+	struct timeline_event event = {};
+	struct pt_regs___user *regs;
+
+	head_of(&event.head, task, TRACE_LEFT, ns, count);
+	event.why = WHY_RUNNABLE;
+	if (!runnable) {
+		regs = (void *)bpf_task_pt_regs(task);
+		event.why = why(task, regs, &event.value);
+		if (config.stacks)
+			event.stack = unwind(&events, &event.head, regs->ip, regs->sp, regs->bp, 0);
+	}
+	bpf_probe_read_kernel(event.name, sizeof(event.name), task->comm);
+	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
+		COUNT(count->lost);
+	else
+		COUNT(count->events);
+}
+
+static __always_inline void plain(const struct task_struct *task, __u16 kind, __u64 ns,
+				  struct timeline_counters *count)
+{
+	struct timeline_came event = {};
+
+	head_of(&event.head, task, kind, ns, count);
+	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
+		COUNT(count->lost);
+	else
+		COUNT(count->events);
+}
+
+SEC("raw_tp/sched_switch")
+int sched_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *prev = bpf_get_current_task_btf();
+	struct task_struct *next = bpf_core_cast((void *)ctx->args[2], struct task_struct);
+	const int leaves = is_watched(prev->tgid) && !(state_of(prev) & TASK_ENDS);
+	const int comes = is_watched(next->tgid);
+	struct timeline_counters *count;
+	__u32 zero = 0;
+	__u64 ns;
+
+	if (!leaves && !comes)
+		return 0;
+	ns = bpf_ktime_get_ns();
+	count = bpf_map_lookup_elem(&counters, &zero);
+	if (!count)
+		return 0;
+	if (leaves)
+		left(prev, ctx->args[0], ns, count);
+	if (comes)
+		plain(next, TRACE_CAME, ns, count);
+	return 0;
+}
+
+SEC("raw_tp/sched_waking")
+int sched_waking(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *woken = bpf_core_cast((void *)ctx->args[0], struct task_struct);
+	struct task_struct *waker;
+	struct timeline_counters *count;
+	struct timeline_event event = {};
+	struct pt_regs___user *regs;
+	__u32 zero = 0;
+	__u64 ns;
+
+	if (!is_watched(woken->tgid))
+		return 0;
+	ns = bpf_ktime_get_ns();
+	count = bpf_map_lookup_elem(&counters, &zero);
+	if (!count)
+		return 0;
+	waker = bpf_get_current_task_btf();
+	head_of(&event.head, waker, TRACE_WAKES, ns, count);
+	event.value = began_ns(woken);
+	event.woken = woken->pid;
+	regs = (void *)bpf_task_pt_regs(waker);
+	event.interrupt = in_interrupt(ctx, waker, regs);
+	if (config.waker_stacks && !event.interrupt && !(waker->flags & KERNEL_THREAD))
+		event.stack = unwind(&events, &event.head, regs->ip, regs->sp, regs->bp, 1);
+	bpf_probe_read_kernel(event.name, sizeof(event.name), waker->comm);
+	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
+		COUNT(count->lost);
+	else
+		COUNT(count->events);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_fork")
+int sched_process_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *child = bpf_core_cast((void *)ctx->args[1], struct task_struct);
+	struct timeline_counters *count;
+	const __u64 ns = bpf_ktime_get_ns();
+	__u32 zero = 0;
+
+	if (!is_watched(child->tgid))
+		return 0;
+	count = bpf_map_lookup_elem(&counters, &zero);
+	if (count)
+		plain(child, TRACE_BEGAN, ns, count);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int sched_process_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct timeline_event event = {};
+	struct timeline_counters *count;
+	const __u64 ns = bpf_ktime_get_ns();
+	__u32 zero = 0;
+
+	if (!is_watched(task->tgid))
+		return 0;
+	count = bpf_map_lookup_elem(&counters, &zero);
+	if (!count)
+		return 0;
+	head_of(&event.head, task, TRACE_ENDED, ns, count);
+	bpf_probe_read_kernel(event.name, sizeof(event.name), task->comm);
+	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
+		COUNT(count->lost);
+	else
+		COUNT(count->events);
+	return 0;
+}

@@ -1,0 +1,445 @@
+//! What latches, places and threads are called.
+//!
+//! An InnoDB mutex has a name in the server's own table; a rw-lock is called after the place that
+//! made it; a metadata lock after its object. A latch in a program's data is called by its symbol,
+//! or by its file and address; one elsewhere after the function that asked for it first.
+//!
+//! Invariant: names are read once and kept: the server may be gone when they are printed.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use waggle_probes::latch::Sleep;
+use waggle_server::Flavour;
+use waggle_symbols::latch::{DataSymbols, NameTable};
+use waggle_symbols::mapped::{self, Mapped};
+
+use super::memory::Memory;
+use super::seen::{Kind, LatchId, Request};
+use super::table::{Name, THE_REST};
+use crate::event::StackId;
+use crate::stack::Stacks;
+use crate::stack::names::Names;
+use crate::threads::role_of;
+
+/// Most names that are kept.
+const NAMES_MAX: usize = 1 << 20;
+/// How many calls from the kernel up are looked at to tell what a thread sleeps for.
+const CALLS_LOOKED_AT: usize = 6;
+
+/// All names.
+#[derive(Debug)]
+pub struct Naming {
+    pid: u32,
+    memory: Option<Memory>,
+    flavour: Option<Flavour>,
+    mutexes: Option<NameTable>,
+    /// From addresses in the program's file to those in the process.
+    bias: u64,
+    data: DataSymbols,
+    mapped: Vec<Mapped>,
+    program: PathBuf,
+    /// The program's data: from its mappings to the end of what follows them.
+    data_area: (u64, u64),
+    names: Vec<Arc<str>>,
+    by_text: HashMap<Arc<str>, Name>,
+    latches: HashMap<LatchId, Name>,
+    by_id: HashMap<u32, Name>,
+    files: HashMap<u64, Option<Arc<str>>>,
+    requests: Vec<(Arc<str>, u32)>,
+    by_request: HashMap<(u64, u32), Request>,
+    kinds: HashMap<StackId, Option<Kind>>,
+    roles: HashMap<u32, Name>,
+    symbols: Names,
+}
+
+/// What a futex is slept on for, by the functions of the C library that the thread is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A latch.
+    Latch(Kind),
+    /// A condition, a semaphore, another thread's end.
+    Condition,
+}
+
+impl Naming {
+    /// Of process `pid`, which runs `program`.
+    pub(super) fn of(
+        pid: u32,
+        program: PathBuf,
+        flavour: Option<Flavour>,
+        mutexes: Option<NameTable>,
+    ) -> Self {
+        let mut naming = Self {
+            pid,
+            memory: Memory::of(pid).ok(),
+            flavour,
+            mutexes,
+            bias: 0,
+            data: DataSymbols::of(&program).unwrap_or_default(),
+            mapped: Vec::new(),
+            program,
+            data_area: (0, 0),
+            names: Vec::new(),
+            by_text: HashMap::new(),
+            latches: HashMap::new(),
+            by_id: HashMap::new(),
+            files: HashMap::new(),
+            requests: Vec::new(),
+            by_request: HashMap::new(),
+            kinds: HashMap::new(),
+            roles: HashMap::new(),
+            symbols: Names::default(),
+        };
+        naming.look_at_mappings();
+        naming
+    }
+
+    /// Takes note of what the process has mapped by now.
+    pub(super) fn look_at_mappings(&mut self) {
+        let _ = self.symbols.watch(self.pid);
+        if let Ok(mapped) = mapped::code_of(self.pid) {
+            self.mapped = mapped;
+        }
+        let Ok(maps) = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)) else {
+            return;
+        };
+        let own = std::fs::read_link(format!("/proc/{}/exe", self.pid)).unwrap_or_default();
+        let (mut begin, mut end, mut of_program) = (0, 0, false);
+        for line in maps.lines() {
+            let Some((from, to)) = range(line) else {
+                continue;
+            };
+            let path = line.splitn(6, ' ').nth(5).unwrap_or_default().trim_start();
+            if !path.is_empty() && own.as_os_str() == path {
+                if begin == 0 {
+                    begin = from;
+                }
+                (end, of_program) = (to, true);
+            } else if path.is_empty() && of_program && from == end {
+                // Data that begins as 0 follows the file's without a gap.
+                (end, of_program) = (to, false);
+            } else {
+                of_program = false;
+            }
+        }
+        self.data_area = (begin, end);
+        self.bias = begin.wrapping_sub(self.data.first_address);
+    }
+
+    fn name(&mut self, text: &str) -> Name {
+        if let Some(name) = self.by_text.get(text) {
+            return *name;
+        }
+        if self.names.len() >= NAMES_MAX {
+            return THE_REST;
+        }
+        let name = Name(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
+        let text: Arc<str> = text.into();
+        self.names.push(Arc::clone(&text));
+        self.by_text.insert(text, name);
+        name
+    }
+
+    /// A name's text.
+    pub fn text(&self, name: Name) -> &str {
+        let text = self.names.get(name.0 as usize);
+        text.map_or("(the rest)", |text| text)
+    }
+
+    /// What the latch is called. `THE_REST` if it has not been seen.
+    pub fn latch(&self, latch: LatchId) -> Name {
+        self.latches.get(&latch).copied().unwrap_or(THE_REST)
+    }
+
+    /// File and line of a request.
+    pub fn request(&self, request: Request) -> String {
+        let known = self.requests.get(request.0 as usize);
+        known.map_or_else(String::new, |(file, line)| format!("{file}:{line}"))
+    }
+
+    /// What a thread does, by its name when it was last seen.
+    pub fn role(&mut self, tid: u32) -> Name {
+        match self.roles.get(&tid) {
+            Some(role) => *role,
+            None => self.name("(unknown)"),
+        }
+    }
+
+    /// The calls of a stack, innermost first.
+    pub fn stack(&mut self, stacks: &Stacks, id: StackId) -> Vec<String> {
+        let names = self.symbols.of_stack(stacks, id);
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    /// Takes note of a thread's name.
+    pub(super) fn thread(&mut self, tid: u32, comm: &[u8; 16]) {
+        let length = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
+        let comm = String::from_utf8_lossy(&comm[..length]);
+        let plain: String = comm
+            .chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect();
+        let role = self.name(role_of(&plain));
+        if self.roles.len() < NAMES_MAX {
+            self.roles.insert(tid, role);
+        }
+    }
+
+    /// The place that asks, if the record tells one.
+    pub(super) fn asks(&mut self, sleep: &Sleep<'_>) -> Option<Request> {
+        if sleep.file == 0 {
+            return None;
+        }
+        if let Some(known) = self.by_request.get(&(sleep.file, sleep.line)) {
+            return Some(*known);
+        }
+        let file = self.file(sleep.file)?;
+        let request = Request(u32::try_from(self.requests.len()).ok()?);
+        self.requests.push((file, sleep.line));
+        self.by_request.insert((sleep.file, sleep.line), request);
+        Some(request)
+    }
+
+    /// The last part of a path in the process's memory.
+    fn file(&mut self, address: u64) -> Option<Arc<str>> {
+        if let Some(known) = self.files.get(&address) {
+            return known.clone();
+        }
+        let path = self.memory.as_ref().and_then(|memory| memory.text(address));
+        let file = path.map(|path| Arc::from(path.rsplit('/').next().unwrap_or(&path)));
+        self.files.insert(address, file.clone());
+        file
+    }
+
+    /// Names an InnoDB latch.
+    pub(super) fn innodb(&mut self, sleep: &Sleep<'_>, kind: Kind) -> LatchId {
+        let latch = LatchId(sleep.latch);
+        if kind == Kind::Mutex {
+            let name = match self.by_id.get(&sleep.id) {
+                Some(name) => *name,
+                None => {
+                    let text = self.mutex_name(sleep.id);
+                    let name = self.name(&text.unwrap_or_else(|| format!("mutex {}", sleep.id)));
+                    self.by_id.insert(sleep.id, name);
+                    name
+                }
+            };
+            // Another may stand where it stood.
+            self.latches.insert(latch, name);
+        } else {
+            let made = self.file(sleep.made_file);
+            let made = made.map_or_else(
+                || "rw-lock".to_owned(),
+                |file| format!("made at {file}:{}", sleep.made_line),
+            );
+            let name = self.name(&made);
+            self.latches.insert(latch, name);
+        }
+        latch
+    }
+
+    fn mutex_name(&self, id: u32) -> Option<String> {
+        let (memory, table) = (self.memory.as_ref()?, self.mutexes?);
+        let array = memory.word(table.array.wrapping_add(self.bias))?;
+        let description = memory.word(array.wrapping_add(8 * u64::from(id)))?;
+        let name = memory.word(description.wrapping_add(table.name.into()))?;
+        memory.text(name)
+    }
+
+    /// Names a metadata lock, which is known by its name.
+    pub(super) fn metadata(&mut self, sleep: &Sleep<'_>) -> LatchId {
+        let text = metadata_name(sleep.name, self.flavour);
+        let name = self.name(&text.unwrap_or_else(|| "metadata lock".into()));
+        let latch = LatchId(1 << 63 | u64::from(name.0));
+        self.latches.insert(latch, name);
+        latch
+    }
+
+    /// What a sleep on a futex is for; `None` if the calls do not say.
+    pub(super) fn purpose(&mut self, stacks: &Stacks, id: Option<StackId>) -> Option<Purpose> {
+        let id = id?;
+        if let Some(known) = self.kinds.get(&id) {
+            return known.map(Purpose::Latch).or(Some(Purpose::Condition));
+        }
+        let addresses = stacks.get(id)?.addresses.clone();
+        let mut found = None;
+        for (at, address) in addresses.iter().take(CALLS_LOOKED_AT).enumerate() {
+            let call = self
+                .symbols
+                .of_address(self.pid, address - u64::from(at > 0));
+            let call = call.trim_start_matches('_');
+            found = if call.starts_with("pthread_mutex_") {
+                Some(Purpose::Latch(Kind::PthreadMutex))
+            } else if call.starts_with("pthread_rwlock_") {
+                Some(Purpose::Latch(Kind::PthreadRwLock))
+            } else if ["pthread_", "sem_", "thrd_join", "cnd_"]
+                .iter()
+                .any(|of| call.starts_with(of))
+            {
+                Some(Purpose::Condition)
+            } else {
+                None
+            };
+            if found.is_some() {
+                break;
+            }
+        }
+        match found? {
+            Purpose::Latch(kind) => self.kinds.insert(id, Some(kind)),
+            Purpose::Condition => self.kinds.insert(id, None),
+        };
+        found
+    }
+
+    /// Names a latch by its address, or by who asks for it.
+    pub(super) fn plain(
+        &mut self,
+        sleep: &Sleep<'_>,
+        stacks: &Stacks,
+        stack: Option<StackId>,
+    ) -> LatchId {
+        let latch = LatchId(sleep.latch);
+        if !self.latches.contains_key(&latch) && self.latches.len() < NAMES_MAX {
+            let text = self
+                .data_name(sleep.latch)
+                .or_else(|| self.asker(stacks, stack?).map(|by| format!("of {by}")))
+                .unwrap_or_else(|| "unknown".to_owned());
+            let name = self.name(&text);
+            self.latches.insert(latch, name);
+        }
+        latch
+    }
+
+    fn data_name(&self, address: u64) -> Option<String> {
+        let (begin, end) = self.data_area;
+        if !(begin..end).contains(&address) {
+            return None;
+        }
+        let within = address.wrapping_sub(self.bias);
+        let program = self.program_name();
+        Some(match self.data.around(within) {
+            Some((name, 0)) => name.to_owned(),
+            Some((name, offset)) => format!("{name}+{offset:#x}"),
+            None => format!("{program}:{within:#x}"),
+        })
+    }
+
+    fn program_name(&self) -> String {
+        let link = std::fs::read_link(&self.program);
+        let path = link.unwrap_or_else(|_| self.program.clone());
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.unwrap_or("program").to_owned()
+    }
+
+    /// The first function outside the C library.
+    fn asker(&mut self, stacks: &Stacks, id: StackId) -> Option<String> {
+        let addresses = stacks.get(id)?.addresses.clone();
+        let in_library = |address: u64| {
+            let mapping = self
+                .mapped
+                .iter()
+                .find(|m| (m.start..m.end).contains(&address));
+            mapping.is_some_and(|m| m.name().starts_with("libc.") || m.name().starts_with("ld-"))
+        };
+        let (at, address) = addresses
+            .iter()
+            .enumerate()
+            .find(|(_, address)| !in_library(**address))?;
+        let name = self
+            .symbols
+            .of_address(self.pid, address - u64::from(at > 0));
+        Some(name.to_string())
+    }
+}
+
+fn range(line: &str) -> Option<(u64, u64)> {
+    let (from, to) = line.split_once(' ')?.0.split_once('-')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    Some((hex(from)?, hex(to)?))
+}
+
+/// `table test.t1` from a key: kind of object, database, 0, name, 0.
+fn metadata_name(key: &[u8], flavour: Option<Flavour>) -> Option<String> {
+    const MYSQL: [&str; 9] = [
+        "global",
+        "backup",
+        "tablespace",
+        "schema",
+        "table",
+        "function",
+        "procedure",
+        "trigger",
+        "event",
+    ];
+    const MARIADB: [&str; 7] = [
+        "backup",
+        "schema",
+        "table",
+        "function",
+        "procedure",
+        "package body",
+        "trigger",
+    ];
+    let (kind, rest) = key.split_first()?;
+    let kinds: &[&str] = match flavour {
+        Some(Flavour::MariaDb) => &MARIADB,
+        _ => &MYSQL,
+    };
+    let kind = match kinds.get(usize::from(*kind)) {
+        Some(kind) => (*kind).to_owned(),
+        None => format!("object of kind {kind}"),
+    };
+    let mut parts = rest.split(|b| *b == 0).map(String::from_utf8_lossy);
+    let (schema, name) = (parts.next()?, parts.next().unwrap_or_default());
+    let text = match (schema.is_empty(), name.is_empty()) {
+        (true, true) => kind,
+        (false, true) => format!("{kind} {schema}"),
+        (true, false) => format!("{kind} {name}"),
+        (false, false) => format!("{kind} {schema}.{name}"),
+    };
+    Some(
+        text.chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metadata_key_is_read() {
+        let name = |key: &[u8], flavour| metadata_name(key, flavour);
+        assert_eq!(name(b"\x04d\0t\0", None).as_deref(), Some("table d.t"));
+        let mariadb = name(b"\x02d\0t\0", Some(Flavour::MariaDb));
+        assert_eq!(mariadb.as_deref(), Some("table d.t"));
+        assert_eq!(name(b"\0\0\0", None).as_deref(), Some("global"));
+        assert_eq!(
+            name(b"\x63a\0\0", None).as_deref(),
+            Some("object of kind 99 a")
+        );
+        assert_eq!(
+            name(b"\x04\x1b[2J\0t\0", None).as_deref(),
+            Some("table ?[2J.t")
+        );
+        assert_eq!(name(b"", None), None);
+    }
+
+    #[test]
+    fn any_bytes_are_a_key_or_none() {
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        for _ in 0..5_000 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let key: Vec<u8> = state.to_ne_bytes().repeat(3);
+            let key = &key[..usize::try_from(state >> 40).unwrap() % key.len()];
+            if let Some(name) = metadata_name(key, None) {
+                assert!(!name.chars().any(char::is_control));
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! What do many waits have in common? Sums and histograms, filled wait by wait.
+//!
+//! Invariants: memory does not grow with the number of waits. The stages' sums add up to the waits'
+//! sum in every group, since each wait brings all of its parts or none.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use hdrhistogram::Histogram;
+use waggle_stats::latency::LatencyHistogram;
+
+use super::decompose::Wait;
+use super::doing::Doing;
+use crate::event::{StackId, Thread};
+use crate::threads::RoleId;
+
+/// What is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct AggregateSettings {
+    /// Waits kept in full, the slowest.
+    pub slowest: usize,
+    /// Threads, and callers, told apart; those beyond are one group.
+    pub groups: usize,
+}
+
+impl Default for AggregateSettings {
+    fn default() -> Self {
+        Self {
+            slowest: 10,
+            groups: 1024,
+        }
+    }
+}
+
+/// A stage over all waits.
+#[derive(Debug, Clone, Default)]
+pub struct StageTotals {
+    /// Its time in the same waits; 0 in those that skipped it.
+    pub latency: LatencyHistogram,
+    /// All of it together, ns.
+    pub sum_ns: u64,
+    /// Waits that skipped it.
+    pub skipped: u64,
+    /// Waits that it took none of, though it was not skipped.
+    pub instant: u64,
+    /// What its threads were doing.
+    pub doing: Doing,
+    /// Who carried it out, waits by role.
+    pub roles: BTreeMap<RoleId, u64>,
+}
+
+/// Waits with something in common.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// How many.
+    pub waits: u64,
+    /// All of them together, ns.
+    pub sum_ns: u64,
+    /// The longest, ns.
+    pub max_ns: u64,
+    /// The parts' sums, in order, ns.
+    pub parts_ns: Vec<u64>,
+    histogram: Option<Histogram<u32>>,
+}
+
+/// Waits by how long they took, with what they were made of.
+#[derive(Debug, Clone, Default)]
+pub struct Shape(BTreeMap<u16, (u64, u64, Vec<u64>)>);
+
+/// A part of the waits: the slowest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// How many.
+    pub waits: u64,
+    /// Each took at least this, ns.
+    pub at_least_ns: u64,
+    /// All of them together, ns.
+    pub sum_ns: u64,
+    /// The parts' sums, in order, ns.
+    pub parts_ns: Vec<u64>,
+}
+
+/// All waits.
+#[derive(Debug)]
+pub struct Aggregate {
+    settings: AggregateSettings,
+    /// How long they took.
+    pub latency: LatencyHistogram,
+    /// All of them together, ns.
+    pub sum_ns: u64,
+    /// One for each part of a wait.
+    pub stages: Vec<StageTotals>,
+    /// Wake-ups that led to another sleep.
+    pub spurious: u64,
+    /// By the waiter's role.
+    pub by_role: HashMap<RoleId, Group>,
+    /// By the waiter; `None`: those beyond the limit.
+    pub by_thread: HashMap<Option<Thread>, Group>,
+    /// By where the waiter was; `None`: not known, or beyond the limit.
+    pub by_stack: HashMap<Option<StackId>, Group>,
+    shape: Shape,
+    slowest: BinaryHeap<Reverse<Slow>>,
+}
+
+/// A wait, by how long it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Slow(Wait);
+
+impl Ord for Slow {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let order = |slow: &Self| (slow.0.ns(), slow.0.start_ns, slow.0.waiter);
+        order(self).cmp(&order(other))
+    }
+}
+
+impl PartialOrd for Slow {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Aggregate {
+    /// No waits yet; `stages` without the part that is left at the end.
+    pub fn new(stages: usize, settings: AggregateSettings) -> Self {
+        Self {
+            settings,
+            latency: LatencyHistogram::new(),
+            sum_ns: 0,
+            stages: vec![StageTotals::default(); stages + 1],
+            spurious: 0,
+            by_role: HashMap::new(),
+            by_thread: HashMap::new(),
+            by_stack: HashMap::new(),
+            shape: Shape::default(),
+            slowest: BinaryHeap::new(),
+        }
+    }
+
+    /// Adds a wait; `role` says who a thread is.
+    pub fn add(&mut self, wait: &Wait, mut role: impl FnMut(Thread) -> RoleId) {
+        let ns = wait.ns();
+        self.latency.record(ns);
+        self.sum_ns += ns;
+        self.spurious += u64::from(wait.spurious);
+        for (stage, part) in self.stages.iter_mut().zip(&wait.parts) {
+            stage.latency.record(part.ns);
+            stage.sum_ns += part.ns;
+            stage.skipped += u64::from(part.skipped);
+            stage.instant += u64::from(!part.skipped && part.ns == 0);
+            stage.doing.add(&part.doing);
+            if let Some(thread) = part.reached.and_then(|reached| reached.thread) {
+                *stage.roles.entry(role(thread)).or_default() += 1;
+            }
+        }
+        let parts = self.stages.len();
+        let new = || Group::new(parts);
+        let of_role = self.by_role.entry(role(wait.waiter)).or_insert_with(new);
+        of_role.add(wait);
+        let thread = Some(wait.waiter);
+        bounded(&mut self.by_thread, thread, self.settings.groups, parts).add(wait);
+        bounded(&mut self.by_stack, wait.stack, self.settings.groups, parts).add(wait);
+        self.shape.add(wait);
+        self.keep(wait);
+    }
+
+    /// The slowest waits kept in full, the slowest first.
+    pub fn slowest(&self) -> Vec<&Wait> {
+        let mut waits: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
+        waits.sort_unstable_by(|a, b| b.cmp(a));
+        waits.into_iter().map(|slow| &slow.0).collect()
+    }
+
+    /// The slowest waits: this share of all, or slightly more.
+    pub fn slowest_share(&self, share: f64) -> Slice {
+        self.shape.slowest(share)
+    }
+
+    fn keep(&mut self, wait: &Wait) {
+        let is_full = self.slowest.len() >= self.settings.slowest;
+        let fastest = self.slowest.peek().map_or(0, |Reverse(slow)| slow.0.ns());
+        if is_full && wait.ns() <= fastest {
+            return;
+        }
+        self.slowest.push(Reverse(Slow(wait.clone())));
+        if self.slowest.len() > self.settings.slowest {
+            self.slowest.pop();
+        }
+    }
+}
+
+/// The group of `key`, or that of all beyond the limit.
+fn bounded<K: Eq + std::hash::Hash>(
+    groups: &mut HashMap<Option<K>, Group>,
+    key: Option<K>,
+    most: usize,
+    parts: usize,
+) -> &mut Group {
+    let is_known = groups.contains_key(&key);
+    let key = key.filter(|_| is_known || groups.len() < most);
+    groups.entry(key).or_insert_with(|| Group::new(parts))
+}
+
+impl Group {
+    /// No waits.
+    pub fn new(parts: usize) -> Self {
+        Self {
+            waits: 0,
+            sum_ns: 0,
+            max_ns: 0,
+            parts_ns: vec![0; parts],
+            histogram: Histogram::new(2).ok(),
+        }
+    }
+
+    /// Adds a wait.
+    pub fn add(&mut self, wait: &Wait) {
+        self.waits += 1;
+        self.sum_ns += wait.ns();
+        self.max_ns = self.max_ns.max(wait.ns());
+        for (sum, part) in self.parts_ns.iter_mut().zip(&wait.parts) {
+            *sum += part.ns;
+        }
+        if let Some(histogram) = &mut self.histogram {
+            // It grows as it has to; no wait is longer than it can grow.
+            let _ = histogram.record(wait.ns());
+        }
+    }
+
+    /// Adds another group.
+    pub fn merge(&mut self, other: &Group) {
+        self.waits += other.waits;
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        for (sum, ns) in self.parts_ns.iter_mut().zip(&other.parts_ns) {
+            *sum += ns;
+        }
+        if let (Some(ours), Some(theirs)) = (&mut self.histogram, &other.histogram) {
+            // Both resize on their own, so that every value of one fits the other.
+            let _ = ours.add(theirs);
+        }
+    }
+
+    /// A quantile, to about 1%, ns.
+    pub fn quantile_ns(&self, quantile: f64) -> u64 {
+        let value = self.histogram.as_ref();
+        let value = value.map_or(0, |histogram| histogram.value_at_quantile(quantile));
+        value.min(self.max_ns)
+    }
+}
+
+/// Steps within a doubling: 64, so that a bucket is at most 1.6% wide.
+const STEPS_BITS: u32 = 6;
+
+impl Shape {
+    fn add(&mut self, wait: &Wait) {
+        let bucket = self.0.entry(bucket(wait.ns())).or_default();
+        bucket.0 += 1;
+        bucket.1 += wait.ns();
+        bucket.2.resize(wait.parts.len(), 0);
+        for (sum, part) in bucket.2.iter_mut().zip(&wait.parts) {
+            *sum += part.ns;
+        }
+    }
+
+    fn slowest(&self, share: f64) -> Slice {
+        let total: u64 = self.0.values().map(|bucket| bucket.0).sum();
+        let wanted = (total as f64 * share).ceil() as u64;
+        let mut slice = Slice::default();
+        for (index, (waits, sum_ns, parts_ns)) in self.0.iter().rev() {
+            if slice.waits >= wanted {
+                break;
+            }
+            slice.waits += waits;
+            slice.sum_ns += sum_ns;
+            slice.at_least_ns = bucket_low(*index);
+            slice.parts_ns.resize(parts_ns.len(), 0);
+            for (sum, ns) in slice.parts_ns.iter_mut().zip(parts_ns) {
+                *sum += ns;
+            }
+        }
+        slice
+    }
+}
+
+fn bucket(ns: u64) -> u16 {
+    let magnitude = (63 - (ns | 1).leading_zeros()).saturating_sub(STEPS_BITS);
+    // At most (57 << 6) + 127.
+    ((magnitude << STEPS_BITS) + (ns >> magnitude) as u32) as u16
+}
+
+fn bucket_low(bucket: u16) -> u64 {
+    let bucket = u64::from(bucket);
+    let steps = 1 << STEPS_BITS;
+    let magnitude = (bucket / steps).saturating_sub(1);
+    (bucket - magnitude * steps) << magnitude
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pipeline::Part;
+
+    fn wait(start_ns: u64, parts: &[u64]) -> Wait {
+        let part = |ns: &u64| Part {
+            ns: *ns,
+            doing: Doing::unknown(*ns),
+            ..Part::default()
+        };
+        Wait {
+            waiter: Thread {
+                tid: 1 + start_ns as u32 % 3,
+                began_ns: 1,
+            },
+            key: 0,
+            second: 0,
+            start_ns,
+            end_ns: start_ns + parts.iter().sum::<u64>(),
+            stack: None,
+            spurious: 0,
+            parts: parts.iter().map(part).collect(),
+        }
+    }
+
+    #[test]
+    fn quantiles_of_a_group_are_those_of_its_waits() {
+        let mut group = Group::new(1);
+        (1..=100).for_each(|ms| group.add(&wait(0, &[ms * 1_000_000])));
+        let mut both = Group::new(1);
+        both.merge(&group);
+        for (quantile, ns) in [(0.5, 50_000_000), (0.95, 95_000_000), (1.0, 100_000_000)] {
+            let found = both.quantile_ns(quantile);
+            assert!(found.abs_diff(ns) <= ns / 50, "{quantile}: {found}");
+        }
+    }
+
+    #[test]
+    fn threads_beyond_the_limit_are_one_group() {
+        let settings = AggregateSettings {
+            slowest: 1,
+            groups: 2,
+        };
+        let mut all = Aggregate::new(1, settings);
+        for start in 0..9 {
+            all.add(&wait(start, &[1, 2]), |_| RoleId(0));
+        }
+        assert_eq!(all.by_thread.len(), 3);
+        assert_eq!(all.by_thread[&None].waits, 3);
+    }
+
+    proptest! {
+        #[test]
+        fn a_bucket_holds_its_values(ns in 0_u64..u64::MAX / 2) {
+            let low = bucket_low(bucket(ns));
+            prop_assert!(low <= ns && ns - low <= ns >> STEPS_BITS, "{low} {ns}");
+            prop_assert_eq!(bucket(low), bucket(ns));
+        }
+
+        #[test]
+        fn every_sum_adds_up_and_the_slowest_are_the_slowest(
+            waits in prop::collection::vec((0_u64..5_000_000, 0_u64..5_000, 0_u64..900), 1..300),
+            slowest in 0_usize..8,
+        ) {
+            let mut all = Aggregate::new(2, AggregateSettings { slowest, groups: 2 });
+            let waits: Vec<Wait> = waits
+                .iter()
+                .enumerate()
+                .map(|(i, (a, b, c))| wait(i as u64, &[*a, *b, *c]))
+                .collect();
+            waits.iter().for_each(|wait| all.add(wait, |thread| RoleId(thread.tid as u16)));
+            let total: u64 = waits.iter().map(Wait::ns).sum();
+            prop_assert_eq!(all.sum_ns, total);
+            prop_assert_eq!(all.stages.iter().map(|stage| stage.sum_ns).sum::<u64>(), total);
+            for groups in [
+                all.by_role.values().collect::<Vec<_>>(),
+                all.by_thread.values().collect(),
+                all.by_stack.values().collect(),
+            ] {
+                let sum: u64 = groups.iter().map(|group| group.sum_ns).sum();
+                let parts: u64 = groups.iter().flat_map(|group| &group.parts_ns).sum();
+                let count: u64 = groups.iter().map(|group| group.waits).sum();
+                prop_assert_eq!((sum, parts, count), (total, total, waits.len() as u64));
+            }
+            let mut times: Vec<u64> = waits.iter().map(Wait::ns).collect();
+            times.sort_unstable_by_key(|ns| Reverse(*ns));
+            let kept: Vec<u64> = all.slowest().iter().map(|wait| wait.ns()).collect();
+            prop_assert_eq!(&kept[..], &times[..slowest.min(times.len())]);
+            let slice = all.slowest_share(0.01);
+            prop_assert!(slice.waits >= (waits.len() as u64).div_ceil(100));
+            prop_assert_eq!(slice.sum_ns, times[..slice.waits as usize].iter().sum::<u64>());
+            prop_assert_eq!(slice.sum_ns, slice.parts_ns.iter().sum::<u64>());
+            prop_assert!(times[..slice.waits as usize].iter().all(|ns| *ns >= slice.at_least_ns));
+        }
+    }
+}

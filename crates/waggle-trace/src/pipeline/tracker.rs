@@ -1,0 +1,525 @@
+//! From events to waits: who waits for what, what each stage has reached, and what may be missing.
+//!
+//! A wait is cut into its parts when it ends, and given out once [`Tracker::settle`] says that no
+//! loss before its end can still come to light.
+//!
+//! Invariant: every wait whose beginning and end were seen is counted once, as a no-wait, flagged
+//! or decomposed; every other beginning or end as cut or torn.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::decompose::{self, Reached, Wait};
+use super::doing::Activity;
+use super::layout::{Layout, Seen};
+use super::progress::{Known, Progress, Turns};
+use crate::event::{Departure, Event, PointId, StackId, Thread, What};
+use crate::stagefile::Rule;
+
+/// What became of the waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Began and ended within the trace: the sum of the three below.
+    pub seen: u64,
+    /// What was waited for had been reached before.
+    pub no_wait: u64,
+    /// May be affected by a loss.
+    pub flagged: u64,
+    /// Their parts are known.
+    pub decomposed: u64,
+    /// Were under way when the trace, or the knowledge of the stages, began, or when it ended.
+    pub cut: u64,
+    /// Ends whose beginning, and beginnings whose end, may have been lost.
+    pub torn: u64,
+    /// Records that were lost.
+    pub lost: u64,
+    /// Waits whose parts do not sum to them.
+    pub inexact: u64,
+}
+
+impl Counts {
+    /// Share of the waits that a loss may have touched, 0 to 1.
+    pub fn flagged_share(&self) -> f64 {
+        let touched = (self.flagged + self.torn) as f64;
+        let all = (self.seen + self.torn) as f64;
+        if all == 0.0 { 0.0 } else { touched / all }
+    }
+}
+
+/// What a point is to the pipeline; in this order when it is several things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    Begin(usize),
+    Stage(usize),
+    End,
+    Start,
+}
+
+/// A wait that is under way.
+#[derive(Debug)]
+struct Open {
+    start_ns: u64,
+    key: u64,
+    second: u64,
+    stack: Option<StackId>,
+    /// What stages without a log have reached for this wait.
+    marks: Vec<Option<Reached>>,
+    sleeps: u32,
+    wake: Option<Reached>,
+    came: Option<Reached>,
+}
+
+/// Something that has ended, and since when a loss would matter to it.
+#[derive(Debug)]
+struct Ended {
+    end_ns: u64,
+    known_from_ns: u64,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Wait {
+        wait: Wait,
+        is_no_wait: bool,
+        is_truncated: bool,
+    },
+    /// An end without a beginning: of a wait that is not asked for (whose test ruled it out where
+    /// it began), unless its beginning was lost.
+    Stray,
+}
+
+/// Threads whose last beginning or end is remembered; beyond, all are forgotten, and the next end
+/// of each may be one that began before the trace.
+const MET_MAX: usize = 65_536;
+
+/// Follows the waits of a process.
+#[derive(Debug)]
+pub struct Tracker {
+    layout: Layout,
+    uses: HashMap<PointId, Vec<Use>>,
+    logs: Vec<Progress>,
+    turns: Vec<Turns>,
+    open: HashMap<Thread, Open>,
+    /// When each thread was last seen to begin or end a wait, or to begin; a thread that was not
+    /// seen yet may end a wait that began before the trace did.
+    met: HashMap<Thread, u64>,
+    ended: VecDeque<Ended>,
+    losses: Losses,
+    counts: Counts,
+    now_ns: u64,
+}
+
+impl Tracker {
+    /// Nothing was seen yet.
+    pub fn new(layout: Layout) -> Self {
+        let mut uses: HashMap<PointId, Vec<Use>> = HashMap::new();
+        let mut note = |point: &PointId, what| uses.entry(*point).or_default().push(what);
+        for (index, stage) in layout.stages.iter().enumerate() {
+            if let Seen::Points(points, _) = &stage.seen {
+                points.iter().for_each(|p| note(p, Use::Stage(index)));
+            }
+            stage.begin.iter().for_each(|p| note(p, Use::Begin(index)));
+        }
+        layout.end.iter().for_each(|point| note(point, Use::End));
+        layout
+            .start
+            .iter()
+            .for_each(|point| note(point, Use::Start));
+        for uses in uses.values_mut() {
+            uses.sort_unstable();
+            uses.dedup();
+        }
+        let count = layout.stages.len();
+        Self {
+            uses,
+            logs: std::iter::repeat_with(Progress::default)
+                .take(count)
+                .collect(),
+            turns: vec![Turns::default(); count],
+            layout,
+            open: HashMap::new(),
+            met: HashMap::new(),
+            ended: VecDeque::new(),
+            losses: Losses::default(),
+            counts: Counts::default(),
+            now_ns: 0,
+        }
+    }
+
+    /// The pipeline.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What became of the waits so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Takes the next event. `activity` has to know the threads up to the event's time.
+    pub fn observe(&mut self, event: &Event, activity: &impl Activity) {
+        self.now_ns = self.now_ns.max(event.ns);
+        match event.what {
+            What::Point { point, .. } => {
+                for index in 0..self.uses.get(&point).map_or(0, Vec::len) {
+                    match self.uses[&point][index] {
+                        Use::Begin(stage) => _ = self.turns[stage].next(event.thread, event.ns),
+                        Use::Stage(stage) => self.stage(stage, event),
+                        Use::End => self.end(event, activity),
+                        Use::Start => self.start(event),
+                    }
+                }
+            }
+            What::Left { why, .. } => {
+                if let Some(open) = self.open.get_mut(&event.thread)
+                    && why != Departure::Runnable
+                {
+                    open.sleeps += 1;
+                }
+            }
+            What::Came => {
+                if let Some(open) = self.open.get_mut(&event.thread)
+                    && open.wake.is_some()
+                    && open.came.is_none()
+                {
+                    open.came = Some(reached(event.ns, Some(event.thread), 0, 0));
+                }
+            }
+            What::Wakes {
+                woken, interrupt, ..
+            } => {
+                if let Some(open) = self.open.get_mut(&woken) {
+                    let waker = (!interrupt).then_some(event.thread);
+                    open.wake = Some(reached(event.ns, waker, 0, 0));
+                    open.came = None;
+                }
+            }
+            What::Began => {
+                self.meet(event);
+            }
+            What::Ended => self.thread_ended(event.thread),
+            What::Lost { since_ns, count } => {
+                self.counts.lost += count;
+                self.losses.add(since_ns, event.ns);
+            }
+        }
+    }
+
+    /// Everything up to this time has been observed, losses included. Gives out the waits that
+    /// ended until then and were not flagged, in the order of their end.
+    pub fn settle(&mut self, up_to_ns: u64, mut sink: impl FnMut(&Wait)) {
+        while let Some(ended) = self.ended.front() {
+            if ended.end_ns > up_to_ns {
+                break;
+            }
+            let touched = self.losses.touch(ended.known_from_ns, ended.end_ns);
+            let ended = self.ended.pop_front();
+            match ended.map_or(Outcome::Stray, |ended| ended.outcome) {
+                Outcome::Stray => self.counts.torn += u64::from(touched),
+                Outcome::Wait {
+                    wait,
+                    is_no_wait,
+                    is_truncated,
+                } => {
+                    self.counts.seen += 1;
+                    if touched || is_truncated {
+                        self.counts.flagged += 1;
+                    } else if is_no_wait {
+                        self.counts.no_wait += 1;
+                    } else {
+                        self.counts.decomposed += 1;
+                        self.counts.inexact += u64::from(!wait.is_exact());
+                        sink(&wait);
+                    }
+                }
+            }
+        }
+        let oldest = self.open.values().map(|open| open.start_ns).min();
+        let oldest = oldest.unwrap_or(self.now_ns);
+        for log in &mut self.logs {
+            log.forget(oldest);
+        }
+    }
+
+    /// The trace is over: gives out what is left. Waits under way are cut.
+    pub fn finish(&mut self, sink: impl FnMut(&Wait)) {
+        self.counts.cut += self.open.len() as u64;
+        self.open.clear();
+        self.settle(u64::MAX, sink);
+    }
+
+    fn start(&mut self, event: &Event) {
+        let What::Point {
+            value,
+            second,
+            stack,
+            ..
+        } = event.what
+        else {
+            return;
+        };
+        self.meet(event);
+        let open = Open {
+            start_ns: event.ns,
+            key: value,
+            second,
+            stack,
+            marks: vec![None; self.layout.stages.len()],
+            sleeps: 0,
+            wake: None,
+            came: None,
+        };
+        if self.open.insert(event.thread, open).is_some() {
+            self.counts.torn += 1;
+        }
+    }
+
+    fn end(&mut self, event: &Event, activity: &impl Activity) {
+        let Some(open) = self.open.remove(&event.thread) else {
+            self.stray(event);
+            return;
+        };
+        self.meet(event);
+        let has_logs = (0..self.logs.len()).any(|index| self.grows(index));
+        let decisive = self.decisive(open.start_ns);
+        if has_logs && decisive.is_none() {
+            self.counts.cut += 1;
+            return;
+        }
+        let found = self.reached(&open, event.ns);
+        let decisive = decisive.and_then(|index| found.stages[index]);
+        let is_no_wait = decisive.is_some_and(|reached| reached.ns <= open.start_ns);
+        let parts = if is_no_wait {
+            Vec::new()
+        } else {
+            let stages = &found.stages;
+            decompose::parts(event.thread, open.start_ns, event.ns, stages, activity)
+        };
+        let wait = Wait {
+            waiter: event.thread,
+            key: open.key,
+            second: open.second,
+            start_ns: open.start_ns,
+            end_ns: event.ns,
+            stack: open.stack,
+            spurious: open.sleeps.saturating_sub(1),
+            parts,
+        };
+        self.ended.push_back(Ended {
+            end_ns: event.ns,
+            known_from_ns: found.known_from_ns,
+            outcome: Outcome::Wait {
+                wait,
+                is_no_wait,
+                is_truncated: found.is_truncated,
+            },
+        });
+    }
+
+    /// An end without a beginning.
+    fn stray(&mut self, event: &Event) {
+        // The first of a thread that was there before the trace may have begun before.
+        let Some(known_from_ns) = self.meet(event) else {
+            self.counts.cut += 1;
+            return;
+        };
+        self.ended.push_back(Ended {
+            end_ns: event.ns,
+            known_from_ns,
+            outcome: Outcome::Stray,
+        });
+    }
+
+    /// Notes that the thread was seen; returns when it was before.
+    fn meet(&mut self, event: &Event) -> Option<u64> {
+        if self.met.len() >= MET_MAX {
+            self.met.clear();
+        }
+        self.met.insert(event.thread, event.ns)
+    }
+
+    /// The stage by which it is judged whether there was anything to wait for: the last whose
+    /// progress only grows, of those that had been seen.
+    fn decisive(&self, start_ns: u64) -> Option<usize> {
+        let seen = |index: &usize| self.grows(*index) && self.logs[*index].was_known_at(start_ns);
+        (0..self.logs.len()).rev().find(seen)
+    }
+
+    fn grows(&self, stage: usize) -> bool {
+        let seen = &self.layout.stages[stage].seen;
+        matches!(seen, Seen::Points(_, Rule::AtLeast))
+    }
+
+    /// What every stage has reached for a wait that ends now.
+    fn reached(&self, open: &Open, end_ns: u64) -> Found {
+        let mut found = Found {
+            stages: Vec::with_capacity(self.layout.stages.len()),
+            known_from_ns: open.start_ns,
+            is_truncated: false,
+        };
+        // The latest stage that other threads have carried out so far.
+        let mut latest_ns = 0;
+        for (index, stage) in self.layout.stages.iter().enumerate() {
+            // A wake-up before that was not for what is waited for.
+            let credited = |wake: &Option<Reached>| wake.filter(|wake| wake.ns >= latest_ns);
+            let reached = match stage.seen {
+                Seen::Points(_, Rule::AtLeast) => found.search(&self.logs[index], open),
+                Seen::Points(..) => open.marks[index],
+                Seen::Waking => credited(&open.wake),
+                Seen::SwitchIn => credited(&open.wake).and(open.came),
+                Seen::Nowhere => None,
+            };
+            let reached = reached.filter(|reached| reached.ns <= end_ns);
+            let others = matches!(stage.seen, Seen::Points(..));
+            latest_ns = latest_ns.max(reached.filter(|_| others).map_or(0, |r| r.ns));
+            found.stages.push(reached);
+        }
+        found
+    }
+
+    /// A thread has carried out a stage.
+    fn stage(&mut self, index: usize, event: &Event) {
+        let What::Point { value, .. } = event.what else {
+            return;
+        };
+        let Seen::Points(_, rule) = self.layout.stages[index].seen else {
+            return;
+        };
+        // With a point where a turn begins, that is since when the thread was at it; else since
+        // its last turn ended.
+        let before_ns = if self.layout.stages[index].begin.is_empty() {
+            self.turns[index].next(event.thread, event.ns)
+        } else {
+            self.turns[index].last(event.thread)
+        };
+        if rule == Rule::AtLeast {
+            let at = reached(event.ns, Some(event.thread), value, before_ns);
+            self.logs[index].reach(at);
+            return;
+        }
+        let reached = reached(event.ns, Some(event.thread), value, before_ns);
+        // Who carried out the stage before, for a wait; nothing if it was not carried out yet.
+        let before = |open: &Open| match index.checked_sub(1) {
+            None => Some(None),
+            Some(before) => self.carrier(before, open).map(Some),
+        };
+        let belongs = |waiter: &Thread, open: &Open| match rule {
+            Rule::AtLeast => false,
+            Rule::Equal | Rule::SamePointer => open.key == value,
+            Rule::SameThread => *waiter == event.thread && before(open).is_some(),
+            Rule::Epoch => before(open).is_some(),
+            Rule::SameLeader => match before(open) {
+                Some(Some(leader)) => leader == Some(event.thread),
+                before => before.is_some(),
+            },
+        };
+        let waiters: Vec<Thread> = self
+            .open
+            .iter()
+            .filter(|(waiter, open)| open.marks[index].is_none() && belongs(waiter, open))
+            .map(|(waiter, _)| *waiter)
+            .collect();
+        for waiter in waiters {
+            if let Some(open) = self.open.get_mut(&waiter) {
+                open.marks[index] = Some(reached);
+            }
+        }
+    }
+
+    /// Who carried out a stage for a wait under way: the outer `None` if nobody did yet.
+    fn carrier(&self, index: usize, open: &Open) -> Option<Option<Thread>> {
+        let reached = match self.layout.stages[index].seen {
+            Seen::Points(_, Rule::AtLeast) => match self.logs[index].first(open.key) {
+                Known::Reached { first, .. } => first,
+                Known::Forgotten(last) => Some(last),
+            },
+            Seen::Points(..) => open.marks[index],
+            Seen::Waking => open.wake,
+            Seen::SwitchIn => open.came,
+            Seen::Nowhere => None,
+        };
+        reached.map(|reached| reached.thread)
+    }
+
+    fn thread_ended(&mut self, thread: Thread) {
+        self.counts.cut += u64::from(self.open.remove(&thread).is_some());
+        self.met.remove(&thread);
+        self.turns.iter_mut().for_each(|turns| turns.forget(thread));
+    }
+}
+
+fn reached(ns: u64, thread: Option<Thread>, value: u64, before_ns: u64) -> Reached {
+    Reached {
+        ns,
+        thread,
+        value,
+        before_ns,
+    }
+}
+
+/// What the stages have reached for a wait.
+#[derive(Debug)]
+struct Found {
+    stages: Vec<Option<Reached>>,
+    /// A loss after this could have changed it.
+    known_from_ns: u64,
+    /// A log did not go back far enough.
+    is_truncated: bool,
+}
+
+impl Found {
+    fn search(&mut self, log: &Progress, open: &Open) -> Option<Reached> {
+        match log.first(open.key) {
+            Known::Reached { first, since_ns } => {
+                // A stage that was never seen says nothing, also not when a loss would matter.
+                if first.is_some() || since_ns > 0 {
+                    self.known_from_ns = self.known_from_ns.min(since_ns);
+                }
+                first
+            }
+            Known::Forgotten(last) => {
+                self.is_truncated |= last.ns > open.start_ns;
+                Some(last)
+            }
+        }
+    }
+}
+
+/// Spans in which records were lost: in order, apart from each other.
+#[derive(Debug, Default)]
+struct Losses(VecDeque<(u64, u64)>);
+
+impl Losses {
+    /// Spans that are remembered. The oldest go: waits of their time are settled.
+    const SPANS_MAX: usize = 65_536;
+
+    fn add(&mut self, from_ns: u64, to_ns: u64) {
+        let (mut from, mut to) = (from_ns.min(to_ns), to_ns);
+        let first = self.0.partition_point(|span| span.1 < from);
+        let mut past = first;
+        while let Some(span) = self.0.get(past).filter(|span| span.0 <= to) {
+            (from, to) = (from.min(span.0), to.max(span.1));
+            past += 1;
+        }
+        self.0.drain(first..past);
+        self.0.insert(first, (from, to));
+        if self.0.len() > Self::SPANS_MAX {
+            self.0.pop_front();
+        }
+    }
+
+    /// True if a loss may lie between.
+    fn touch(&self, from_ns: u64, to_ns: u64) -> bool {
+        let at = self.0.partition_point(|span| span.1 < from_ns);
+        self.0.get(at).is_some_and(|span| span.0 <= to_ns)
+    }
+}
+
+#[cfg(test)]
+impl Tracker {
+    /// Steps and waits that are remembered.
+    pub(super) fn held(&self) -> usize {
+        let steps: usize = self.logs.iter().map(Progress::len).sum();
+        steps + self.open.len() + self.ended.len()
+    }
+}

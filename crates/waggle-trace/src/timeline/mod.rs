@@ -1,0 +1,369 @@
+//! What did each thread do at each moment: run, wait for a processor, or wait for something else?
+//!
+//! Fed with the events of the scheduler in the order of their time. Pipelines split a stage by what
+//! the thread that carried it out did meanwhile, latches and functions likewise. Neighbours:
+//! `records` turns the probe's records into events; `waits` asks who ended whose wait.
+//!
+//! Invariant: the parts of a split add up to the span that was asked for, to the nanosecond. What
+//! was not seen (before the first event of a thread, while events were lost, a switch that the
+//! kernel did not announce) is a part of its own.
+
+mod records;
+
+pub use records::Records;
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::event::{Departure, Event, StackId, Thread, What};
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// It runs.
+    OnCpu,
+    /// It could run, but has no processor.
+    Runnable,
+    /// It waits.
+    Blocked(Departure),
+    /// Not known.
+    Unseen,
+}
+
+/// Who ended a wait, and where that was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waker {
+    /// The thread; whoever was on the processor, if an interrupt woke.
+    pub thread: Thread,
+    /// Where it was.
+    pub stack: Option<StackId>,
+    /// True if an interrupt woke.
+    pub interrupt: bool,
+}
+
+/// A span in one state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// When it began, ns.
+    pub from_ns: u64,
+    /// When it ended, ns; for the last one the time of the last event of any thread.
+    pub to_ns: u64,
+    /// The state.
+    pub state: State,
+    /// Where the thread waits, if blocked.
+    pub stack: Option<StackId>,
+    /// Who ended the wait, if blocked and if it was seen.
+    pub waker: Option<Waker>,
+}
+
+/// What a span of a thread's time was made of, ns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Running.
+    pub on_cpu_ns: u64,
+    /// Ready to run, without a processor.
+    pub runnable_ns: u64,
+    /// Waiting, by what for.
+    pub blocked: Vec<(Departure, u64)>,
+    /// Not known.
+    pub unseen_ns: u64,
+}
+
+impl Split {
+    /// All waiting together.
+    pub fn blocked_ns(&self) -> u64 {
+        self.blocked.iter().map(|(_, ns)| ns).sum()
+    }
+
+    /// The span that was split.
+    pub fn whole_ns(&self) -> u64 {
+        self.on_cpu_ns + self.runnable_ns + self.blocked_ns() + self.unseen_ns
+    }
+
+    /// Adds a span.
+    pub fn add(&mut self, state: State, ns: u64) {
+        match state {
+            _ if ns == 0 => {}
+            State::OnCpu => self.on_cpu_ns += ns,
+            State::Runnable => self.runnable_ns += ns,
+            State::Unseen => self.unseen_ns += ns,
+            State::Blocked(why) => match self.blocked.iter_mut().find(|(w, _)| *w == why) {
+                Some((_, sum)) => *sum += ns,
+                None => self.blocked.push((why, ns)),
+            },
+        }
+    }
+}
+
+/// A change of state: it holds until the next.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    ns: u64,
+    state: State,
+    stack: Option<StackId>,
+    waker: Option<Waker>,
+}
+
+/// A thread that is on its way off its processor may be woken before it has left: at most so long
+/// before, ns.
+pub(crate) const EARLY_NS: u64 = 100_000;
+
+#[derive(Debug, Default)]
+struct History {
+    changes: VecDeque<Change>,
+    /// Woken when it was not asleep.
+    early: Option<(u64, Waker)>,
+    ended_ns: Option<u64>,
+}
+
+/// What all threads did, as far back as is kept.
+#[derive(Debug)]
+pub struct Timeline {
+    threads: HashMap<Thread, History>,
+    keep_ns: u64,
+    changes_max: usize,
+    changes: usize,
+    /// Nothing is known before.
+    kept_from_ns: u64,
+    now_ns: u64,
+    forgotten_at_ns: u64,
+}
+
+/// Most changes of state that are kept, of all threads together; about 80 bytes each.
+pub const CHANGES_MAX: usize = 1_000_000;
+
+impl Timeline {
+    /// Keeps `keep_ns` of history, and at most `changes_max` changes of state.
+    pub fn new(keep_ns: u64, changes_max: usize) -> Self {
+        Self {
+            threads: HashMap::new(),
+            keep_ns,
+            changes_max: changes_max.max(2),
+            changes: 0,
+            kept_from_ns: 0,
+            now_ns: 0,
+            forgotten_at_ns: 0,
+        }
+    }
+
+    /// Takes note of an event; those that are not the scheduler's only move the time on.
+    pub fn record(&mut self, event: &Event) {
+        self.now_ns = self.now_ns.max(event.ns);
+        match event.what {
+            What::Left { why, stack } => self.left(event, why, stack),
+            What::Came => self.came(event.thread, event.ns),
+            What::Wakes {
+                woken,
+                stack,
+                interrupt,
+            } => {
+                let waker = Waker {
+                    thread: event.thread,
+                    stack,
+                    interrupt,
+                };
+                self.woken(woken, event.ns, waker);
+            }
+            What::Began => self.change(event.thread, event.ns, State::Runnable),
+            What::Ended => {
+                self.threads.entry(event.thread).or_default().ended_ns = Some(event.ns);
+            }
+            What::Lost { since_ns, .. } => self.lost(since_ns),
+            What::Point { .. } => {}
+        }
+        if self.now_ns.saturating_sub(self.forgotten_at_ns) > self.keep_ns / 4
+            || self.changes > self.changes_max
+        {
+            self.forget();
+        }
+    }
+
+    fn left(&mut self, event: &Event, why: Departure, stack: Option<StackId>) {
+        let state = match why {
+            Departure::Runnable => State::Runnable,
+            why => State::Blocked(why),
+        };
+        let history = self.threads.entry(event.thread).or_default();
+        if let Some(last) = history.changes.back_mut()
+            && !matches!(last.state, State::OnCpu | State::Unseen)
+        {
+            // Its coming was not announced: since it left or was woken, nothing is known.
+            last.state = State::Unseen;
+            last.waker = None;
+        }
+        history.changes.push_back(Change {
+            ns: event.ns,
+            state,
+            stack,
+            waker: None,
+        });
+        self.changes += 1;
+    }
+
+    fn came(&mut self, thread: Thread, ns: u64) {
+        if let Some(history) = self.threads.get_mut(&thread) {
+            let early = history.early.take();
+            // Nobody woke it since it left: who did so just before has, and it was never asleep.
+            if let Some(last) = history.changes.back_mut()
+                && matches!(last.state, State::Blocked(_))
+                && let Some((woken_ns, waker)) = early
+                && last.ns.saturating_sub(woken_ns) <= EARLY_NS
+            {
+                last.waker = Some(waker);
+                last.state = State::Runnable;
+            }
+        }
+        self.change(thread, ns, State::OnCpu);
+    }
+
+    fn woken(&mut self, thread: Thread, ns: u64, waker: Waker) {
+        let Some(history) = self.threads.get_mut(&thread) else {
+            return;
+        };
+        let Some(last) = history.changes.back_mut() else {
+            return;
+        };
+        if matches!(last.state, State::Blocked(_)) && last.ns <= ns {
+            last.waker = Some(waker);
+            history.early = None;
+            self.change(thread, ns, State::Runnable);
+        } else if last.state == State::OnCpu {
+            history.early = Some((ns, waker));
+        }
+    }
+
+    fn change(&mut self, thread: Thread, ns: u64, state: State) {
+        let history = self.threads.entry(thread).or_default();
+        if history
+            .changes
+            .back()
+            .is_some_and(|last| last.state == state)
+        {
+            return;
+        }
+        history.changes.push_back(Change {
+            ns,
+            state,
+            stack: None,
+            waker: None,
+        });
+        self.changes += 1;
+    }
+
+    /// Whatever happened since, to any thread, may be what was lost.
+    fn lost(&mut self, since_ns: u64) {
+        for history in self.threads.values_mut() {
+            if history.ended_ns.is_some() {
+                continue;
+            }
+            let keep = history.changes.partition_point(|c| c.ns < since_ns);
+            for change in history.changes.iter_mut().skip(keep.saturating_sub(1)) {
+                change.waker = None;
+            }
+            history.changes.push_back(Change {
+                ns: since_ns.max(history.changes.back().map_or(0, |c| c.ns)),
+                state: State::Unseen,
+                stack: None,
+                waker: None,
+            });
+            self.changes += 1;
+        }
+    }
+
+    fn forget(&mut self) {
+        self.forgotten_at_ns = self.now_ns;
+        let mut before = self.now_ns.saturating_sub(self.keep_ns);
+        loop {
+            let mut left = 0;
+            self.threads.retain(|_, history| {
+                // The one that holds at `before` stays.
+                let holds = history.changes.partition_point(|c| c.ns <= before);
+                history.changes.drain(..holds.saturating_sub(1));
+                left += history.changes.len();
+                history.ended_ns.is_none_or(|ended| ended >= before)
+            });
+            self.kept_from_ns = self.kept_from_ns.max(before);
+            self.changes = left;
+            let age = self.now_ns - before;
+            if left <= self.changes_max / 2 || age < 2 {
+                return;
+            }
+            before = self.now_ns - age / 2;
+        }
+    }
+
+    /// The time before which nothing is kept any more.
+    pub fn kept_from_ns(&self) -> u64 {
+        self.kept_from_ns
+    }
+
+    /// The latest event's time.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// What `thread` did from `from_ns` to `to_ns`, in order and without a gap; what was not seen
+    /// is a span, too.
+    pub fn spans(&self, thread: Thread, from_ns: u64, to_ns: u64) -> Vec<Span> {
+        let mut spans = Vec::new();
+        if to_ns <= from_ns {
+            return spans;
+        }
+        let mut at = from_ns;
+        let mut push = |until: u64, change: Option<&Change>| {
+            let until = until.min(to_ns);
+            if until > at {
+                spans.push(Span {
+                    from_ns: at,
+                    to_ns: until,
+                    state: change.map_or(State::Unseen, |c| c.state),
+                    stack: change.and_then(|c| c.stack),
+                    waker: change.and_then(|c| c.waker),
+                });
+                at = until;
+            }
+        };
+        let Some(history) = self.threads.get(&thread) else {
+            push(to_ns, None);
+            return spans;
+        };
+        let changes = &history.changes;
+        let first = changes.partition_point(|c| c.ns <= from_ns);
+        if let Some(next) = changes.get(first)
+            && first == 0
+        {
+            push(next.ns, None);
+        }
+        let last_ns = history.ended_ns.unwrap_or(self.now_ns.max(from_ns));
+        for index in first.saturating_sub(1)..changes.len() {
+            let until = changes.get(index + 1).map_or(last_ns, |next| next.ns);
+            push(until, changes.get(index));
+        }
+        push(to_ns, None);
+        spans
+    }
+
+    /// True if it is known what `thread` did at `ns`.
+    pub fn knows(&self, thread: Thread, ns: u64) -> bool {
+        let history = self.threads.get(&thread);
+        let first = history.and_then(|h| h.changes.front());
+        first.is_some_and(|first| first.ns <= ns)
+    }
+
+    /// All threads that something is kept of, and when the first of it was.
+    pub fn threads(&self) -> impl Iterator<Item = (Thread, u64)> + '_ {
+        let threads = self.threads.iter();
+        threads.filter_map(|(thread, h)| Some((*thread, h.changes.front()?.ns)))
+    }
+
+    /// What the time of `thread` from `from_ns` to `to_ns` was made of.
+    pub fn split(&self, thread: Thread, from_ns: u64, to_ns: u64) -> Split {
+        let mut split = Split::default();
+        for span in self.spans(thread, from_ns, to_ns) {
+            split.add(span.state, span.to_ns - span.from_ns);
+        }
+        split
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! The ways of getting the rows to the target.
+//!
+//! Invariant: every way ends with all keys built.
+
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde_json::Value;
+use waggle_server::sandbox::Sandbox;
+use waggle_wire::Connection;
+
+use super::case::Case;
+use super::{Stand, query};
+
+/// A way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Contender {
+    /// The target's own LOAD DATA INFILE, keys built afterwards: it has no source to read.
+    Floor,
+    /// This program.
+    Waggle,
+    /// mydumper into files, myloader from them.
+    Mydumper,
+    /// mariadb-dump into the client.
+    Dump,
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Contender::Floor => "floor",
+            Contender::Waggle => "waggle",
+            Contender::Mydumper => "mydumper+myloader",
+            Contender::Dump => "mariadb-dump",
+        })
+    }
+}
+
+/// What a way took.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct Run {
+    pub(super) wall_s: f64,
+    pub(super) source_cpu_s: f64,
+    pub(super) target_cpu_s: f64,
+    /// CPU time of the programs between the servers.
+    pub(super) client_cpu_s: f64,
+    /// Of this program: the copy phase, its threads' CPU time, and bytes of row data.
+    pub(super) copy: Option<Copied>,
+}
+
+/// What this program says of its copy phase.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct Copied {
+    pub(super) copy_s: f64,
+    pub(super) copier_cpu_s: f64,
+    pub(super) bytes: f64,
+}
+
+impl Contender {
+    pub(super) const ALL: [Contender; 4] = [
+        Contender::Floor,
+        Contender::Waggle,
+        Contender::Mydumper,
+        Contender::Dump,
+    ];
+
+    /// What is not installed here.
+    pub(super) fn missing(self) -> Option<String> {
+        let programs: &[&str] = match self {
+            Contender::Floor | Contender::Waggle => &[],
+            Contender::Mydumper => &["mydumper", "myloader"],
+            Contender::Dump => &["mariadb-dump", "mariadb"],
+        };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_there =
+            |program: &&&str| std::env::split_paths(&path).any(|p| p.join(program).is_file());
+        let absent = programs.iter().find(|program| !is_there(program));
+        absent.map(|program| format!("{program} is not installed"))
+    }
+
+    /// Gets the rows across; the caller takes the time.
+    pub(super) fn run(
+        self,
+        stand: &Stand,
+        case: Case,
+        threads: usize,
+        catches_up: bool,
+        file: &Path,
+    ) -> anyhow::Result<Run> {
+        let mut run = Run::default();
+        let cpu_before = children_cpu_s();
+        match self {
+            Contender::Floor => floor(stand, case, file)?,
+            Contender::Waggle => run.copy = Some(waggle(stand, threads, catches_up)?),
+            Contender::Mydumper => mydumper(stand, threads)?,
+            Contender::Dump => dump(stand)?,
+        }
+        run.client_cpu_s = children_cpu_s() - cpu_before;
+        Ok(run)
+    }
+}
+
+fn floor(stand: &Stand, case: Case, file: &Path) -> anyhow::Result<()> {
+    let mut target = Connection::connect(&stand.target.dsn_socket())?;
+    for table in 1..=case.tables() {
+        query(&mut target, &case.create(table, false))?;
+        query(
+            &mut target,
+            &case.load(table, &stand.seen(&stand.target, file)?),
+        )?;
+        if let Some(keys) = case.add_keys(table) {
+            query(&mut target, &keys)?;
+        }
+    }
+    Ok(())
+}
+
+fn waggle(stand: &Stand, threads: usize, catches_up: bool) -> anyhow::Result<Copied> {
+    let dsn = |server: &Sandbox, database: &str| {
+        format!(
+            "mysql://root@/{database}?socket={}",
+            server.socket().display()
+        )
+    };
+    let until = if catches_up { "caught-up" } else { "copied" };
+    let mut command = Command::new(std::env::current_exe().context("this program")?);
+    command
+        .args(["copy", "--json", "--until", until])
+        .args(["--ranges", &threads.to_string()])
+        .args(["--from", &dsn(&stand.source, "bench")])
+        .args(["--to", &dsn(&stand.target, "bench")])
+        .arg("--spool")
+        .arg(stand.directory.join("spool"))
+        .arg("--out")
+        .arg(stand.directory.join("runs"));
+    let spool = stand.directory.join("spool");
+    if spool.exists() {
+        std::fs::remove_dir_all(&spool).context("emptying the spool")?;
+    }
+    let words = output(&mut command)?;
+    let document: Value = serde_json::from_slice(&words).context("its document")?;
+    let number = |name: &str| document[name].as_f64().unwrap_or_default();
+    Ok(Copied {
+        copy_s: number("copy_s"),
+        copier_cpu_s: number("copier_cpu_s"),
+        bytes: number("bytes"),
+    })
+}
+
+fn mydumper(stand: &Stand, threads: usize) -> anyhow::Result<()> {
+    let files = stand.directory.join("dump");
+    if files.exists() {
+        std::fs::remove_dir_all(&files).context("emptying the dump's directory")?;
+    }
+    let threads = threads.to_string();
+    let at = |server: &Sandbox| server.socket().display().to_string();
+    let mut dump = Command::new("mydumper");
+    dump.args([
+        "-u",
+        "root",
+        "-S",
+        &at(&stand.source),
+        "-B",
+        "bench",
+        "-t",
+        &threads,
+    ])
+    .args(["-r", "100000", "-o"])
+    .arg(&files);
+    output(&mut dump)?;
+    let mut load = Command::new("myloader");
+    load.args([
+        "-u",
+        "root",
+        "-S",
+        &at(&stand.target),
+        "-B",
+        "bench",
+        "-t",
+        &threads,
+        "-o",
+        "-d",
+    ])
+    .arg(&files);
+    output(&mut load).map(drop)
+}
+
+fn dump(stand: &Stand) -> anyhow::Result<()> {
+    let at = |server: &Sandbox| server.socket().display().to_string();
+    let mut dump = Command::new("mariadb-dump")
+        .args(["-u", "root", "-S", &at(&stand.source)])
+        .args(["--single-transaction", "--quick", "--hex-blob", "bench"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting mariadb-dump")?;
+    let pipe = dump.stdout.take().context("its output")?;
+    let mut load = Command::new("mariadb");
+    load.args(["-u", "root", "-S", &at(&stand.target), "bench"])
+        .stdin(pipe);
+    let loaded = output(&mut load);
+    let status = dump.wait().context("mariadb-dump")?;
+    loaded?;
+    if !status.success() {
+        bail!("mariadb-dump ended with {status}");
+    }
+    Ok(())
+}
+
+/// Standard output of a program that has to succeed.
+fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let done = command
+        .output()
+        .with_context(|| format!("starting {name}"))?;
+    if !done.status.success() {
+        let words = String::from_utf8_lossy(&done.stderr);
+        let last: Vec<&str> = words.lines().rev().take(3).collect();
+        bail!("{name} ended with {}: {}", done.status, last.join(" / "));
+    }
+    Ok(done.stdout)
+}
+
+/// CPU time of all programs that were started here and have ended.
+fn children_cpu_s() -> f64 {
+    // SAFETY: all bytes zero is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid to write to for the length of the call.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}

@@ -1,0 +1,85 @@
+//! The table of a case.
+
+use std::fmt::Write;
+
+use waggle_report::quantity;
+
+use super::Measured;
+use super::contender::{Contender, Run};
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// Medians of the rounds, and this program's ratios, round by round.
+pub(super) fn render(measured: &Measured) -> String {
+    let mut out = format!(
+        "{}: {} rows in {} tables, {} as a file, {} writes/s\n",
+        measured.case,
+        quantity::count(measured.rows),
+        measured.tables,
+        quantity::bytes(measured.file_bytes),
+        measured.writes_per_s,
+    );
+    let _ = writeln!(
+        out,
+        "{:<20}{:>6}{:>10}{:>12}{:>14}{:>14}{:>14}",
+        "way", "runs", "wall, s", "/ floor", "source CPU, s", "target CPU, s", "client CPU, s"
+    );
+    let floor = measured.ways.iter().find(|way| way.way == Contender::Floor);
+    for way in &measured.ways {
+        let value = |read: fn(&Run) -> f64| median(way.rounds.iter().map(read).collect());
+        let ratio = floor.map_or(f64::NAN, |floor| {
+            let pairs = way.rounds.iter().zip(&floor.rounds);
+            median(
+                pairs
+                    .map(|(run, floor)| run.wall_s / floor.wall_s)
+                    .collect(),
+            )
+        });
+        let _ = writeln!(
+            out,
+            "{:<20}{:>6}{:>10.2}{:>12.2}{:>14.2}{:>14.2}{:>14.2}",
+            way.way.to_string(),
+            way.rounds.len(),
+            value(|run| run.wall_s),
+            ratio,
+            value(|run| run.source_cpu_s),
+            value(|run| run.target_cpu_s),
+            value(|run| run.client_cpu_s),
+        );
+        let copied: Vec<f64> = way
+            .rounds
+            .iter()
+            .filter_map(|run| run.copy)
+            .map(|copy| copy.copier_cpu_s / (copy.bytes / GIB))
+            .collect();
+        if !copied.is_empty() {
+            let cpu = median(copied);
+            let _ = writeln!(out, "  copier {cpu:.2} s of CPU for a GiB of rows");
+        }
+    }
+    for (way, why) in &measured.skipped {
+        let _ = writeln!(out, "not measured: {way}: {why}");
+    }
+    out
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match (values.len() / 2, values.len() % 2) {
+        (_, _) if values.is_empty() => f64::NAN,
+        (middle, 1) => values[middle],
+        (middle, _) => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(vec![]).is_nan());
+    }
+}

@@ -1,0 +1,112 @@
+//! Rows get to the target as they are, once, whatever ends the copy.
+
+use waggle_server::Flavour;
+use waggle_server::cpu::process_rss_bytes_peak;
+
+use super::{Stage, flavours};
+
+/// So many rows as sysbench would write them, `k` and `pad` from the number.
+fn fill(stage: &Stage, rows: u32) {
+    stage.run(&[
+        "CREATE DATABASE a",
+        "CREATE DATABASE b",
+        "CREATE TABLE a.t (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(128) NOT NULL, \
+         pad CHAR(60) NOT NULL, KEY k (k))",
+    ]);
+    let limit = match stage.server.flavour() {
+        Flavour::MariaDb => "SET max_recursive_iterations = 10000000",
+        Flavour::MySql => "SET cte_max_recursion_depth = 10000000",
+    };
+    stage.run(&[
+        limit,
+        &format!(
+            "INSERT INTO a.t WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n \
+             WHERE i < {rows}) SELECT i * 3, i * 7919 % 1000, SHA2(i, 512), \
+             LEFT(SHA2(i * 2, 256), 60) FROM n"
+        ),
+    ]);
+}
+
+#[test]
+fn a_copy_that_was_killed_goes_on_where_the_target_is() {
+    for flavour in flavours() {
+        let stage = Stage::new(flavour);
+        fill(&stage, 30_000);
+        let slow = [
+            "--until",
+            "copied",
+            "--range-rows",
+            "8000",
+            "--ranges",
+            "2",
+            "--max-rate",
+            "1",
+        ];
+        for _ in 0..3 {
+            let done = "SELECT COALESCE(SUM(rows_copied), 0) FROM waggle_copy.ranges";
+            let before: u64 = stage.value(done).map_or(0, |rows| rows.parse().unwrap());
+            let copy = stage.begin(&slow);
+            stage.wait(done, |rows| rows.parse::<u64>().unwrap() > before);
+            copy.kill();
+        }
+        let document = stage.copied(&["--until", "copied", "--range-rows", "1"]);
+        assert_eq!(document["rows"], 30_000, "{document}");
+        stage.assert_equal("a.t", "b.t");
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_rows() {
+    for flavour in flavours() {
+        let stage = Stage::new(flavour);
+        stage.run(&[
+            "CREATE DATABASE a",
+            "CREATE DATABASE b",
+            "CREATE TABLE a.t (id INT PRIMARY KEY, v LONGBLOB)",
+        ]);
+        for id in 0..4 {
+            // Half of the bytes need a backslash.
+            let value = format!("REPEAT(X'5c{id:02x}', {})", 8 << 20);
+            stage.run(&[&format!("INSERT INTO a.t VALUES ({id}, {value})")]);
+        }
+        let mut copy = stage.begin(&["--until", "copied", "--range-rows", "2", "--slice", "1"]);
+        let mut peak = 0;
+        while !copy.is_over() {
+            peak = peak.max(process_rss_bytes_peak(copy.pid()).unwrap_or(0));
+        }
+        let output = copy.end();
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words}");
+        assert!((1..128 << 20).contains(&peak), "{peak} bytes");
+        let sums =
+            |table: &str| stage.rows(&format!("SELECT id, SHA2(v, 256) FROM {table} ORDER BY 1"));
+        assert_eq!(sums("a.t"), sums("b.t"));
+    }
+}
+
+#[test]
+fn a_file_pauses_the_copy() {
+    let Some(flavour) = flavours().into_iter().next() else {
+        return;
+    };
+    let stage = Stage::new(flavour);
+    fill(&stage, 100);
+    let file = stage.directory.path().join("pause");
+    std::fs::write(&file, "").unwrap();
+    let copy = stage.begin(&["--until", "copied", "--pause-file", "pause"]);
+    stage.wait("SELECT is_split FROM waggle_copy.jobs", |split| {
+        split == "1"
+    });
+    assert_eq!(
+        stage.value("SELECT COUNT(*) FROM b.t").as_deref(),
+        Some("0")
+    );
+    std::fs::remove_file(&file).unwrap();
+    let output = copy.end();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    stage.assert_equal("a.t", "b.t");
+}

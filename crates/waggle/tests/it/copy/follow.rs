@@ -1,0 +1,368 @@
+//! Changes get to the target while and after rows are copied: every kind of them, or a refusal.
+
+use std::process::Output;
+use std::time::Instant;
+
+use waggle_server::Flavour;
+use waggle_wire::Connection;
+
+use super::{PATIENCE, Running, Stage, flavours};
+
+/// A copy that goes on until it is told to end.
+const STOPPED: [&str; 2] = ["--until", "stopped"];
+const CAUGHT_UP: [&str; 2] = ["--until", "caught-up"];
+
+fn connect(stage: &Stage) -> Connection {
+    let mut connection = stage.connect();
+    let session = "SET time_zone = '+00:00', NAMES utf8mb4, sql_mode = 'ALLOW_INVALID_DATES'";
+    run(&mut connection, session);
+    run(&mut connection, "USE a");
+    connection
+}
+
+fn run(connection: &mut Connection, sql: &str) {
+    let done = connection.query(sql.as_bytes());
+    done.unwrap_or_else(|error| panic!("{}: {error}", &sql[..sql.len().min(200)]));
+}
+
+/// Waits until the copier has applied what the source has done so far.
+fn wait_until_applied(stage: &Stage) {
+    let mut source = connect(stage);
+    run(&mut source, "UPDATE mark SET v = v + 1");
+    let value = stage.value("SELECT v FROM a.mark").unwrap();
+    stage.wait("SELECT v FROM b.mark", |v| v == value);
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Both databases, with a table whose row marks how far the copier is.
+fn stage(flavour: Flavour, tables: &[&str]) -> Stage {
+    let stage = Stage::new(flavour);
+    stage.run(&[
+        "CREATE DATABASE a",
+        "CREATE DATABASE b",
+        "CREATE TABLE a.mark (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO a.mark VALUES (1, 0)",
+    ]);
+    let mut source = connect(&stage);
+    for table in tables {
+        run(&mut source, table);
+    }
+    stage
+}
+
+/// A copier of everything in `a` that is in its last phase.
+fn replicate(stage: &Stage) -> Running {
+    let copier = stage.begin(&STOPPED);
+    stage.wait("SELECT v FROM b.mark", |_| true);
+    copier
+}
+
+fn end(copier: Running) {
+    let pid = i32::try_from(copier.pid()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let output = copier.end();
+    assert!(output.status.success(), "{}", words(&output));
+}
+
+fn assert_tables_equal(stage: &Stage) {
+    let tables =
+        stage.rows("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'a'");
+    assert!(tables.len() > 1);
+    for row in tables {
+        let name = String::from_utf8(row[0].clone().unwrap()).unwrap();
+        stage.assert_equal(&format!("a.{name}"), &format!("b.{name}"));
+    }
+}
+
+#[test]
+fn transactions_arrive_whole_whatever_they_are_made_of() {
+    for flavour in flavours() {
+        let stage = stage(
+            flavour,
+            &[
+                "CREATE TABLE t (id INT PRIMARY KEY, u INT, v VARCHAR(100), UNIQUE KEY u (u))",
+                "CREATE TABLE other LIKE t",
+                "INSERT INTO t SELECT 1, 1, 'one' UNION SELECT 2, 2, 'two' UNION SELECT 3, 3, ''",
+            ],
+        );
+        let copier = replicate(&stage);
+        let mut source = connect(&stage);
+        for sql in [
+            // Values of a unique key change places; the key of a row changes, and back.
+            "BEGIN; UPDATE t SET u = NULL WHERE id = 1; UPDATE t SET u = 1 WHERE id = 2; \
+             UPDATE t SET u = 2 WHERE id = 1; COMMIT",
+            "UPDATE t SET id = id + 10",
+            "UPDATE t SET id = id - 5 ORDER BY id",
+            "BEGIN; DELETE FROM t WHERE id = 6; INSERT INTO t VALUES (6, 9, 'new'); COMMIT",
+            "REPLACE INTO t VALUES (20, 9, 'pushes 6 out')",
+            "INSERT INTO t VALUES (20, 0, '') ON DUPLICATE KEY UPDATE v = 'twice'",
+            "INSERT IGNORE INTO t VALUES (20, 0, ''), (21, 21, '\\\\N'), (22, NULL, NULL)",
+            // Two tables, and a part of a transaction that is taken back.
+            "BEGIN; INSERT INTO other SELECT * FROM t; SAVEPOINT s; DELETE FROM other; \
+             INSERT INTO t VALUES (30, 30, 'not to be'); ROLLBACK TO s; \
+             INSERT INTO t VALUES (31, 31, 'to be'); COMMIT",
+            "BEGIN; DELETE FROM t; ROLLBACK",
+            "UPDATE t, other SET t.v = 'both', other.v = 'both' WHERE t.id = other.id",
+        ] {
+            run(&mut source, sql);
+        }
+        if flavour == Flavour::MariaDb {
+            // A table without transactions makes the server write savepoints into the log.
+            stage.run(&["CREATE TABLE b.plain (id INT) ENGINE = MyISAM"]);
+            run(
+                &mut source,
+                "BEGIN; INSERT INTO t VALUES (40, 40, 'stays'); SAVEPOINT `a b`; \
+                 INSERT INTO b.plain VALUES (1); INSERT INTO t VALUES (41, 41, 'goes'); \
+                 ROLLBACK TO `a b`; INSERT INTO t VALUES (42, 42, 'stays'); COMMIT",
+            );
+        }
+        wait_until_applied(&stage);
+        assert_tables_equal(&stage);
+        assert_eq!(
+            stage
+                .value("SELECT COUNT(*) FROM b.t WHERE id = 41")
+                .unwrap(),
+            "0"
+        );
+        end(copier);
+    }
+}
+
+#[test]
+fn prepared_transactions_count_from_their_commit_on() {
+    for flavour in flavours() {
+        let stage = stage(flavour, &["CREATE TABLE t (id INT PRIMARY KEY, v INT)"]);
+        let copier = replicate(&stage);
+        let mut source = connect(&stage);
+        for (name, id) in [("kept", 1), ("undone", 2)] {
+            let sql = format!(
+                "XA START '{name}'; INSERT INTO t VALUES ({id}, 0); XA END '{name}'; \
+                 XA PREPARE '{name}'"
+            );
+            run(&mut source, &sql);
+            source = connect(&stage);
+        }
+        run(
+            &mut source,
+            "XA START 'at once'; INSERT INTO t VALUES (3, 0); XA END 'at once'; \
+             XA COMMIT 'at once' ONE PHASE",
+        );
+        wait_until_applied(&stage);
+        let copied = "SELECT GROUP_CONCAT(id ORDER BY id) FROM b.t";
+        assert_eq!(stage.value(copied).as_deref(), Some("3"), "{flavour}");
+        // Another process, which has not seen the changes come.
+        end(copier);
+        let copier = replicate(&stage);
+        run(&mut source, "XA COMMIT 'kept'");
+        run(&mut source, "XA ROLLBACK 'undone'");
+        wait_until_applied(&stage);
+        assert_eq!(stage.value(copied).as_deref(), Some("1,3"), "{flavour}");
+        let left = "SELECT COUNT(*) FROM waggle_copy.prepared";
+        assert_eq!(stage.value(left).as_deref(), Some("0"));
+        end(copier);
+    }
+}
+
+#[test]
+fn compressed_and_partial_events_arrive_as_what_they_stand_for() {
+    for flavour in flavours() {
+        let column = match flavour {
+            Flavour::MySql => "JSON",
+            Flavour::MariaDb => "TEXT COMPRESSED",
+        };
+        let table = format!("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT, j {column})");
+        let stage = stage(flavour, &[&table]);
+        let copier = replicate(&stage);
+        let mut source = connect(&stage);
+        match flavour {
+            Flavour::MySql => {
+                let on = "SET binlog_transaction_compression = ON, \
+                          binlog_row_value_options = PARTIAL_JSON";
+                run(&mut source, on);
+            }
+            Flavour::MariaDb => {
+                run(&mut source, "SET GLOBAL log_bin_compress = ON");
+                source = connect(&stage);
+            }
+        }
+        run(
+            &mut source,
+            "INSERT INTO t VALUES (1, REPEAT('a', 200000), '{\"a\": [1, 2.5, \"x\"], \"b\": {}}'), \
+             (2, 'b', '[]'), (3, NULL, NULL)",
+        );
+        run(
+            &mut source,
+            "UPDATE t SET v = REPEAT('\\'', 70000) WHERE id = 2",
+        );
+        if flavour == Flavour::MySql {
+            for sql in [
+                "UPDATE t SET j = JSON_REPLACE(j, '$.a[1]', CAST(1.50 AS DECIMAL(5,2))) \
+                 WHERE id = 1",
+                "UPDATE t SET j = JSON_SET(JSON_REMOVE(j, '$.a[0]'), '$.b.\"k]\"', JSON_ARRAY()) \
+                 WHERE id = 1",
+                "UPDATE t SET j = JSON_ARRAY_INSERT(j, '$.a[0]', CAST('2026-11-20' AS DATE)) \
+                 WHERE id = 1",
+                "UPDATE t SET j = JSON_SET(j, '$.a[1]', 1e22, '$.c', 18446744073709551615)",
+            ] {
+                run(&mut source, sql);
+            }
+        }
+        wait_until_applied(&stage);
+        assert_tables_equal(&stage);
+        if flavour == Flavour::MySql {
+            let types = |database: &str| {
+                stage.rows(&format!(
+                    "SELECT JSON_TYPE(j->'$.a[0]'), JSON_TYPE(j->'$.a[1]'), JSON_TYPE(j->'$.c') \
+                     FROM {database}.t ORDER BY id"
+                ))
+            };
+            assert_eq!(types("a"), types("b"));
+        }
+        end(copier);
+    }
+}
+
+#[test]
+fn keys_of_every_kind_find_their_rows() {
+    for flavour in flavours() {
+        let kinds = [
+            ("s", "VARCHAR(20) CHARACTER SET latin1", "CONCAT('\\'é', n)"),
+            (
+                "c",
+                "CHAR(10) COLLATE utf8mb4_general_ci",
+                "CONCAT('A', n, ' ')",
+            ),
+            ("b", "BINARY(4)", "CONCAT(X'5c00', CHAR(n))"),
+            ("vb", "VARBINARY(20)", "CONCAT(X'30781a', n)"),
+            ("u", "BIGINT UNSIGNED", "18446744073709551615 - n"),
+            ("d", "DECIMAL(30,10)", "-n / 7"),
+            ("dt", "DATETIME(6)", "'2026-01-01' + INTERVAL n MICROSECOND"),
+            (
+                "ts",
+                "TIMESTAMP(3)",
+                "'2026-01-01 00:00:00' + INTERVAL n SECOND",
+            ),
+            ("e", "ENUM('x','y','z','w')", "1 + n % 4"),
+            ("bits", "BIT(60)", "1152921504606846975 - n"),
+        ];
+        let tables: Vec<String> = kinds
+            .iter()
+            .flat_map(|(name, kind, value)| {
+                [
+                    format!(
+                        "CREATE TABLE k_{name} (k {kind} NOT NULL, n INT NOT NULL, v INT, \
+                         g INT AS (v + 1) VIRTUAL, PRIMARY KEY (k, n))"
+                    ),
+                    format!(
+                        "INSERT INTO k_{name} (k, n, v) SELECT {value}, n, 0 FROM (SELECT 1 AS n \
+                         UNION SELECT 2 UNION SELECT 3 UNION SELECT 4) AS numbers"
+                    ),
+                ]
+            })
+            .collect();
+        let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
+        let stage = stage(flavour, &tables);
+        let copier = replicate(&stage);
+        let mut source = connect(&stage);
+        for (name, ..) in kinds {
+            run(
+                &mut source,
+                &format!("UPDATE k_{name} SET v = n WHERE n < 4"),
+            );
+            run(&mut source, &format!("DELETE FROM k_{name} WHERE n = 2"));
+            run(
+                &mut source,
+                &format!("UPDATE k_{name} SET n = 9 WHERE n = 3"),
+            );
+        }
+        // The same key for the collation, another one in bytes.
+        run(&mut source, "UPDATE k_c SET k = LOWER(k)");
+        wait_until_applied(&stage);
+        assert_tables_equal(&stage);
+        assert_eq!(stage.value("SELECT COUNT(*) FROM b.k_bits").unwrap(), "3");
+        end(copier);
+    }
+}
+
+#[test]
+fn what_cannot_be_applied_ends_the_copy_with_the_way_out() {
+    for flavour in flavours() {
+        let mut cases = vec![
+            (
+                "SET binlog_row_image = MINIMAL; UPDATE t SET v = v + 1",
+                "binlog_row_image = FULL",
+            ),
+            ("ALTER TABLE t ADD c INT", "definition"),
+            ("TRUNCATE TABLE t", "TRUNCATE"),
+            ("RENAME TABLE t TO t2, t2 TO t", "RENAME"),
+        ];
+        if flavour == Flavour::MariaDb {
+            cases.push((
+                "SET binlog_format = STATEMENT; UPDATE t SET v = 7",
+                "binlog_format = ROW",
+            ));
+        }
+        let stage = stage(flavour, &[]);
+        for (i, (sql, remedy)) in cases.into_iter().enumerate() {
+            stage.run(&[
+                "DROP TABLE IF EXISTS a.t, a.t2, b.t",
+                "CREATE TABLE a.t (id INT PRIMARY KEY, v INT)",
+                "INSERT INTO a.t VALUES (1, 1)",
+            ]);
+            let job = format!("job{i}");
+            let spool = format!("spool{i}");
+            let args = ["--job", &job, "--spool", &spool, "--tables", "t"];
+            let mut copier = stage.begin(&[&args[..], &STOPPED].concat());
+            stage.wait("SELECT COUNT(*) FROM b.t", |count| count == "1");
+            let before = stage.rows("SELECT * FROM b.t");
+            let mut source = connect(&stage);
+            run(&mut source, sql);
+            let deadline = Instant::now() + PATIENCE;
+            while !copier.is_over() {
+                assert!(Instant::now() < deadline, "{sql}: it goes on");
+            }
+            let output = copier.end();
+            assert!(!output.status.success(), "{sql}");
+            assert!(words(&output).contains(remedy), "{sql}: {}", words(&output));
+            // It stands where it stood, and does not go on.
+            assert_eq!(stage.rows("SELECT * FROM b.t"), before, "{sql}");
+            assert!(
+                !stage
+                    .copy(&[&args[..], &CAUGHT_UP].concat())
+                    .status
+                    .success()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_purged_log_is_said() {
+    for flavour in flavours() {
+        let stage = stage(flavour, &["CREATE TABLE t (id INT PRIMARY KEY, v INT)"]);
+        stage.copied(&CAUGHT_UP);
+        let mut source = connect(&stage);
+        run(&mut source, "INSERT INTO t VALUES (1, 1)");
+        run(&mut source, "FLUSH BINARY LOGS");
+        run(&mut source, "INSERT INTO t VALUES (2, 2)");
+        run(&mut source, "FLUSH BINARY LOGS");
+        let logs = stage.rows("SHOW BINARY LOGS");
+        let last = String::from_utf8(logs.last().unwrap()[0].clone().unwrap()).unwrap();
+        let purge = format!("PURGE BINARY LOGS TO '{last}'");
+        let deadline = Instant::now() + PATIENCE;
+        // A log may be held until the stream that read it has noticed its end.
+        while stage.rows("SHOW BINARY LOGS").len() > 1 {
+            assert!(Instant::now() < deadline, "the log is never purged");
+            run(&mut source, &purge);
+        }
+        std::fs::remove_dir_all(stage.directory.path().join("waggle-spool")).unwrap();
+        let output = stage.copy(&CAUGHT_UP);
+        assert!(!output.status.success());
+        assert!(words(&output).contains("begin anew"), "{}", words(&output));
+        assert_eq!(stage.value("SELECT COUNT(*) FROM b.t").unwrap(), "0");
+    }
+}

@@ -1,0 +1,188 @@
+//! `tests/targets/pipeline.c` as a process, and the truth that it logs: its waits, cut into stages
+//! by a plain search of everything that happened.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// The program, built and started, and where it logs.
+pub(super) struct Target {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    folder: TempDir,
+}
+
+/// A wait as the program knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TrueWait {
+    pub(super) tid: u32,
+    pub(super) key: u64,
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    /// What it waited for had been reached before.
+    pub(super) is_no_wait: bool,
+    /// Each stage's part; nothing if it was skipped. The last is what was left.
+    pub(super) parts_ns: Vec<Option<u64>>,
+}
+
+/// Compiles the program; `flags` such as `-fomit-frame-pointer`.
+fn build(folder: &Path, flags: &[&str]) -> PathBuf {
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/targets/pipeline.c"
+    );
+    let program = folder.join("pipeline");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-O2", "-Wall", "-Werror", "-rdynamic", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .args(flags);
+    let built = compiler.output().expect("a C compiler");
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    program
+}
+
+impl Target {
+    /// Starts it; it waits to be told to begin.
+    pub(super) fn start(flags: &[&str], options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = build(folder.path(), flags);
+        let io = format!("io={}", folder.path().join("io").display());
+        let mut child = Command::new(program)
+            .arg(folder.path().join("log"))
+            .args(options)
+            .arg(io)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut target = Self {
+            child,
+            stdin,
+            stdout,
+            folder,
+        };
+        target.line("ready");
+        target
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn line(&mut self, expected: &str) {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("its output");
+        assert_eq!(line.trim(), expected);
+    }
+
+    /// Lets it do its waits.
+    pub(super) fn work(&mut self) {
+        let stdin = self.stdin.as_mut().expect("not ended");
+        stdin.write_all(b"\n").expect("it listens");
+        self.line("done");
+    }
+
+    /// Ends it.
+    pub(super) fn end(&mut self) {
+        self.stdin = None;
+        assert!(self.child.wait().expect("it ends").success());
+    }
+
+    /// What it logged.
+    pub(super) fn truth(&self) -> Vec<TrueWait> {
+        let text = std::fs::read_to_string(self.folder.path().join("log")).expect("its log");
+        truth(&text)
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.stdin = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The waits in the order of their beginning.
+fn truth(log: &str) -> Vec<TrueWait> {
+    let mut events: Vec<(u64, u32, char, u64)> = log
+        .lines()
+        .map(|line| {
+            let mut words = line.split(' ');
+            let mut next = || words.next().expect("four words");
+            let number = |word: &str| word.parse::<u64>().expect("a number");
+            let (ns, tid, what, value) = (next(), next(), next(), next());
+            let what = what.chars().next().expect("a letter");
+            (number(ns), number(tid) as u32, what, number(value))
+        })
+        .collect();
+    events.sort_unstable();
+    let mut stages: BTreeMap<char, Vec<(u64, u64)>> = BTreeMap::new();
+    let mut open: HashMap<u32, (u64, u64)> = HashMap::new();
+    let mut waits = Vec::new();
+    for (ns, tid, what, value) in events {
+        match what {
+            's' => _ = open.insert(tid, (ns, value)),
+            'e' => {
+                let (start_ns, key) = open.remove(&tid).expect("it began");
+                waits.push((tid, key, start_ns, ns));
+            }
+            'w' => {}
+            stage => stages.entry(stage).or_default().push((ns, value)),
+        }
+    }
+    assert!(open.is_empty(), "a wait did not end");
+    let cut = |(tid, key, start_ns, end_ns)| cut(tid, key, start_ns, end_ns, &stages);
+    let mut waits: Vec<TrueWait> = waits.into_iter().map(cut).collect();
+    waits.sort_by_key(|wait| (wait.start_ns, wait.tid));
+    waits
+}
+
+fn cut(
+    tid: u32,
+    key: u64,
+    start_ns: u64,
+    end_ns: u64,
+    stages: &BTreeMap<char, Vec<(u64, u64)>>,
+) -> TrueWait {
+    let times: Vec<Option<u64>> = stages
+        .values()
+        .map(|steps| {
+            // In the order of time, and every step is larger than the one before.
+            let at = steps.partition_point(|(_, value)| *value < key);
+            steps.get(at).map(|(ns, _)| *ns).filter(|ns| *ns <= end_ns)
+        })
+        .collect();
+    let mut parts_ns = Vec::new();
+    let mut at = start_ns;
+    for (index, time) in times.iter().enumerate() {
+        let later = times[index + 1..].iter().flatten().min();
+        let passed = |ns: u64| later.is_some_and(|later| ns > *later && ns > start_ns);
+        let time = time.filter(|ns| !passed(*ns)).map(|ns| ns.max(at));
+        parts_ns.push(time.map(|ns| ns - at));
+        at = time.unwrap_or(at);
+    }
+    parts_ns.push(Some(end_ns - at));
+    TrueWait {
+        tid,
+        key,
+        start_ns,
+        end_ns,
+        is_no_wait: times
+            .last()
+            .is_some_and(|t| t.is_some_and(|ns| ns <= start_ns)),
+        parts_ns,
+    }
+}

@@ -1,0 +1,93 @@
+// The page of a trace: what all subjects share, and which drawing is whose.
+
+import { PAGE, h } from "./dom";
+import { type Fact, facts, footer, list, notes, repeat } from "./facts";
+import { bytes, count, plain, seconds, time } from "./format";
+import type { TraceReport } from "./trace";
+import { funcParts } from "./trace-func";
+import { latchParts } from "./trace-latch";
+import { pipelineParts } from "./trace-pipeline";
+import { waitsParts } from "./trace-waits";
+
+/** The document, and the run it belongs to. */
+export interface TracePage {
+  report: TraceReport;
+  command: string;
+  waggle_version: string;
+  started: string;
+}
+
+export function tracePage(page: TracePage, place: HTMLElement): void {
+  const { report } = page;
+  const kicker = document.getElementById("kicker");
+  if (kicker) kicker.textContent = `waggle trace ${report.subject} · ${time(page.started)}`;
+  const parts = [
+    heading(report),
+    ...subject(report),
+    report.notes.length > 0 ? notes(report.notes, PAGE) : null,
+    probes(report),
+    repeat(page.command, [
+      {
+        label: "Save the data (JSON)",
+        file: `waggle-trace-${report.subject}.json`,
+        type: "application/json",
+        text: () => `${JSON.stringify(report, null, 1)}\n`,
+      },
+    ]),
+  ];
+  place.append(...parts.filter((part) => part !== null));
+  document.body.append(footer(page.waggle_version));
+}
+
+function subject(report: TraceReport): (HTMLElement | null)[] {
+  switch (report.subject) {
+    case "func":
+      return funcParts(report);
+    case "latch":
+      return latchParts(report);
+    case "pipeline":
+      return pipelineParts(report);
+    case "waits":
+      return waitsParts(report);
+  }
+}
+
+function heading(report: TraceReport): HTMLElement {
+  const { process, cost } = report;
+  const lost = Object.entries(report.lost).filter(([, n]) => n > 0);
+  const name = process.flavour ?? process.program;
+  const strip: Fact[] = [
+    ["Process", `${name} ${process.version ?? ""} (${process.pid})`.replace("  ", " ")],
+    ["Traced", `${seconds(report.duration_s)}${report.process_ended ? ", until it ended" : ""}`],
+    ["Hits", `${count(cost.hits_per_s)} a second`],
+    ["waggle", `${plain(cost.waggle_cpu_s, 2)} s of CPU, ${bytes(cost.waggle_rss_bytes)}`],
+    [
+      "Lost",
+      lost.length === 0
+        ? "nothing"
+        : lost.map(([why, n]) => `${count(n)} ${why.replace(/_/g, " ")}`).join(", "),
+    ],
+  ];
+  return h(
+    "div",
+    { class: "heading" },
+    facts(strip, lost.length === 0 ? "strip" : "strip failed"),
+  );
+}
+
+function probes(report: TraceReport): HTMLElement | null {
+  if (report.probes.length === 0) return null;
+  const words = (at: TraceReport["probes"][number]): string =>
+    at.refused !== null
+      ? `refused: ${at.refused}`
+      : [
+          at.emulated === null ? "" : at.emulated ? "emulated" : "single-stepped",
+          at.hits > 0 ? `${count(at.hits)} hits` : "",
+        ]
+          .filter((part) => part !== "")
+          .join(", ");
+  return list(
+    "Probes",
+    report.probes.map((at) => [`${at.name}: ${at.place}`, words(at)]),
+  );
+}
