@@ -13,7 +13,6 @@
 pub mod agent;
 pub mod aggregate;
 pub mod budget;
-mod clock;
 pub mod host;
 pub mod hosts;
 pub mod lock;

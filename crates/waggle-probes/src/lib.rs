@@ -10,6 +10,7 @@
 pub mod burn;
 pub mod call;
 pub mod capability;
+pub mod clock;
 pub mod kernel;
 pub mod latch;
 pub mod lock;

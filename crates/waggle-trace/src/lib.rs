@@ -9,7 +9,6 @@
 //! silently part of a figure.
 
 pub mod call;
-pub mod clock;
 pub mod event;
 pub mod latch;
 pub mod pipeline;

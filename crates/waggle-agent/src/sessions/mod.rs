@@ -39,16 +39,9 @@ pub struct Moment {
 impl Moment {
     /// This one.
     pub fn now() -> Self {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: the clock exists on every Linux, and `time` is valid for writing.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
-            time_ns: seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0),
+            time_ns: waggle_probes::clock::now_ns(),
             unix_us: unix.map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(0)),
         }
     }

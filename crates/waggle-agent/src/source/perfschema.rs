@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 use waggle_wire::Dsn;
 
 use super::{Abilities, Observation, Source, SourceKind, Summed};
-use crate::clock::monotonic_ns;
 use crate::sql::{Access, Background, Session};
 use crate::statement::{Statement, Text, Work};
 use digests::Figures;
 use reader::{Answer, DigestText, Reader, Record};
+use waggle_probes::clock::now_ns;
 
 pub use features::PerfschemaError;
 pub use reader::Running;
@@ -185,7 +185,7 @@ impl PerfschemaSource {
             }
         };
         self.interval = (took * SHARE).clamp(INTERVAL.0, INTERVAL.1);
-        let end_ns = monotonic_ns();
+        let end_ns = now_ns();
         for record in &records {
             each(Observation::Summed(summed(record, end_ns, self.counts_cpu)));
         }

@@ -348,7 +348,7 @@ impl Clocks {
             .unwrap_or_default();
         Self {
             since_1970_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
-            monotonic_ns: crate::clock::monotonic_ns(),
+            monotonic_ns: waggle_probes::clock::now_ns(),
         }
     }
 

@@ -10,7 +10,7 @@ use waggle_wire::{Connection, Row};
 
 use crate::error::CopyError;
 use crate::position::Position;
-use crate::range::{KeyValue, Range};
+use crate::range::{KeyValue, Range, hex};
 use crate::table::{Table, TableName};
 
 /// The database at the target that all of it is in.
@@ -386,10 +386,6 @@ fn number(row: &Row, column: usize) -> Result<u64, CopyError> {
 
 fn literal(key: Option<&KeyValue>) -> String {
     key.map_or_else(|| "NULL".to_owned(), |key| format!("'{key}'"))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn gone(what: &str) -> CopyError {

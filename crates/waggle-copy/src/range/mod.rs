@@ -11,6 +11,7 @@ mod split;
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
+pub(crate) use predicate::hex;
 pub use predicate::{above, key_expressions, order, up_to};
 pub use split::split;
 

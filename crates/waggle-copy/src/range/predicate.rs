@@ -94,7 +94,8 @@ fn literal(column: &Column, value: &[u8]) -> String {
     }
 }
 
-fn hex(value: &[u8]) -> String {
+/// Bytes as the digits of a hexadecimal literal.
+pub(crate) fn hex(value: &[u8]) -> String {
     value.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

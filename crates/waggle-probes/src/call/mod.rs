@@ -165,7 +165,7 @@ impl CallProbe {
     /// The kernel half cannot be told.
     pub fn start(&mut self) -> Result<u64, ProbeError> {
         self.find_trampoline()?;
-        self.control.since_ns = monotonic_ns();
+        self.control.since_ns = crate::clock::now_ns();
         self.control.counting = 1;
         self.write_control()?;
         Ok(self.control.since_ns)
@@ -178,7 +178,7 @@ impl CallProbe {
     pub fn stop(&mut self) -> Result<u64, ProbeError> {
         self.control.counting = 0;
         self.write_control()?;
-        Ok(monotonic_ns())
+        Ok(crate::clock::now_ns())
     }
 
     /// Looks where the kernel makes calls return to, until that is known: only then is a call from
@@ -293,13 +293,6 @@ fn trampoline_in(maps: &str) -> Option<u64> {
     let line = maps.lines().find(|line| line.ends_with(" [uprobes]"))?;
     let (start, _) = line.split_once('-')?;
     u64::from_str_radix(start, 16).ok()
-}
-
-/// The clock of the kernel half.
-fn monotonic_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// What the kernel half reads of a plain value.

@@ -22,9 +22,9 @@ use super::join::{Join, JoinCounters, Wait};
 use super::naming::{Naming, Purpose};
 use super::seen::{Kind, LatchId, Mode, Seen, What};
 use super::table::Table;
-use crate::clock::now_ns;
 use crate::event::Thread;
 use crate::stack::Stacks;
+use waggle_probes::clock::now_ns;
 
 /// A record may come this much later than its time says, ns: a thread that was preempted between
 /// its time stamp and its record.

@@ -14,13 +14,13 @@ use waggle_probes::kernel::RunTimeStats;
 use waggle_probes::point::{PointProbe, PointSpec, ProbeError, Process as Watched};
 use waggle_probes::timeline::{Options, TimelineError, TimelineProbe};
 
-use crate::clock;
 use crate::event::{Event, PointId, StackId, Thread};
 use crate::resolve::{Plan, Process, ProcessError};
 use crate::stack::{Stack, Stacks};
 use crate::timeline::Records;
 use order::Order;
 use points::Points;
+use waggle_probes::clock;
 
 /// How large the rings are, and what is recorded beside the points.
 #[derive(Debug, Clone, Copy)]

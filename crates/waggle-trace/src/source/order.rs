@@ -7,8 +7,8 @@
 //! Invariant: what was handed out never has an earlier time than what was handed out before. What
 //! comes too late for that becomes a loss.
 
-use crate::clock::now_ns;
 use crate::event::{Event, Thread, What};
+use waggle_probes::clock::now_ns;
 
 /// How long after its time stamp a record is in its ring at the latest, ns, unless its program was
 /// held up.

@@ -12,10 +12,10 @@ use waggle_probes::timeline::{Counters, Options, TimelineError, TimelineProbe};
 
 use super::Waits;
 use super::naming::Naming;
-use crate::clock::now_ns;
 use crate::event::Event;
 use crate::stack::{Stacks, names::Names};
 use crate::timeline::Records;
+use waggle_probes::clock::now_ns;
 
 /// A processor of a virtual machine may stand still between the time stamp and the record.
 const LATE_NS: u64 = 20_000_000;

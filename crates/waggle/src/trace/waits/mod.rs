@@ -11,9 +11,9 @@ mod files;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use waggle_probes::clock;
 use waggle_probes::timeline::Options;
 use waggle_report::trace::TraceReport;
-use waggle_trace::clock;
 use waggle_trace::waits::source::Source;
 use waggle_trace::waits::{Limits, Waits};
 
