@@ -18,6 +18,7 @@ const PROBES: &[(&str, &str, &str)] = &[
     ("statement", "statement", ""),
     // With the breakdown of time: only for kernels that describe their types.
     ("statement_times", "statement", "-DSTATEMENT_TIMES"),
+    ("sample", "sample", ""),
     ("sched", "sched", ""),
     ("timeline", "timeline", ""),
 ];
@@ -44,6 +45,14 @@ fn write_formatter(out: &Path) -> PathBuf {
     path
 }
 
+/// The files in C of a probe.
+fn parts_of(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).expect("the probe's folder can be read");
+    let files = files.map(|file| file.expect("an entry").path());
+    let is_c = |path: &PathBuf| path.extension().is_some_and(|end| end == "c" || end == "h");
+    files.filter(is_c).collect()
+}
+
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let formatter = write_formatter(&out);
@@ -68,10 +77,8 @@ fn main() {
                 source.display()
             );
         }
-        println!("cargo::rerun-if-changed={}", source.display());
-        println!(
-            "cargo::rerun-if-changed={}",
-            folder.join("event.h").display()
-        );
+        for part in parts_of(&folder) {
+            println!("cargo::rerun-if-changed={}", part.display());
+        }
     }
 }

@@ -3,11 +3,14 @@
 // FOLLY_SDT(wakeup, ...) and by a plain function, and logged with the monotonic clock right before.
 //
 //   pipeline LOG [users=N] [stages=N] [waits=N] [skip=%] [past=%] [spurious=%] [churn=N]
-//                [delay_us=N] [batch=N] [io=FILE] [seed=N]
+//                [delay_us=N] [batch=N] [io=FILE] [seed=N] [seconds=N] [rate=N]
+//
+// With seconds=, users wait for as long as that, and nothing is logged. With rate=, they wait so
+// often a second, all together, as far as the machine can.
 //
 // Prints "ready" and waits for a line on standard input; does its waits, prints "done", writes LOG
-// ("<ns> <tid> <what> <value>" a line: s start, e end, 1..N stage, w spurious wake-up), and waits
-// for the end of standard input.
+// ("<ns> <tid> <what> <value> <after>" a line: s start, e end, 1..N stage, w spurious wake-up;
+// after: ns until the marks were behind), and waits for the end of standard input.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +59,7 @@
 enum { STAGES_MAX = 5 };
 
 struct entry {
-	uint64_t ns, value;
+	uint64_t ns, value, after;
 	uint32_t tid;
 	char what;
 };
@@ -66,7 +69,7 @@ static size_t entries_max;
 static atomic_size_t entries_used;
 
 static long users = 4, stages = 3, waits = 500, skip = 0, past = 0, spurious = 0, churn = 1;
-static long delay_us = 100, batch = 1000000, seed = 1;
+static long delay_us = 100, batch = 1000000, seed = 1, seconds = 0, rate = 0;
 static const char *io;
 
 static atomic_uint_fast64_t lsn = 1;
@@ -84,12 +87,25 @@ static uint64_t now(void)
 
 static __thread uint32_t my_tid;
 
-static void note(char what, uint64_t value)
+static struct entry nowhere;
+
+static struct entry *note(char what, uint64_t value)
 {
+	if (seconds)
+		return &nowhere;
 	size_t at = atomic_fetch_add(&entries_used, 1);
 	if (at >= entries_max)
 		abort();
-	entries[at] = (struct entry){now(), value, my_tid, what};
+	entries[at] = (struct entry){0, value, 0, my_tid, what};
+	entries[at].ns = now();
+	return &entries[at];
+}
+
+// The marks are behind: whoever was held up between them knows.
+static void noted(struct entry *entry)
+{
+	if (!seconds)
+		entry->after = now() - entry->ns;
 }
 
 MARK void wait_begins(uint64_t value)
@@ -129,7 +145,7 @@ MARK void stage_reached_5(uint64_t value)
 
 static void reached(long stage, uint64_t value)
 {
-	note((char)('1' + stage), value);
+	struct entry *entry = note((char)('1' + stage), value);
 	switch (stage) {
 	case 0: NOTE("1", value); stage_reached_1(value); break;
 	case 1: NOTE("2", value); stage_reached_2(value); break;
@@ -137,6 +153,7 @@ static void reached(long stage, uint64_t value)
 	case 3: NOTE("4", value); stage_reached_4(value); break;
 	default: NOTE("5", value); stage_reached_5(value); break;
 	}
+	noted(entry);
 }
 
 static uint64_t draw(uint64_t *state)
@@ -235,16 +252,18 @@ static void *stage_thread(void *argument)
 static void wait_for(uint64_t value)
 {
 	long last = stages - 1;
-	note('s', value);
+	struct entry *start = note('s', value);
 	NOTE("wait_start", value);
 	wait_begins(value);
+	noted(start);
 	pthread_mutex_lock(&mutex[stages]);
 	while (atomic_load(&done[last]) < value)
 		pthread_cond_wait(&cond[stages], &mutex[stages]);
 	pthread_mutex_unlock(&mutex[stages]);
-	note('e', value);
+	struct entry *end = note('e', value);
 	NOTE("wait_end", value);
 	wait_ends(value);
+	noted(end);
 }
 
 static void *user_thread(void *argument)
@@ -253,7 +272,10 @@ static void *user_thread(void *argument)
 	uint64_t state = (uint64_t)(seed * 100000 + user);
 	prctl(PR_SET_NAME, "user");
 	my_tid = (uint32_t)syscall(SYS_gettid);
-	for (long i = 0; i < waits / churn; i++) {
+	uint64_t end = now() + (uint64_t)seconds * 1000000000 / (uint64_t)churn;
+	for (long i = 0; seconds ? now() < end : i < waits / churn; i++) {
+		if (rate)
+			sleep_us((uint64_t)(users * 1000000 / rate));
 		uint64_t value = atomic_load(&done[stages - 1]);
 		if (!chance(&state, past)) {
 			value = atomic_fetch_add(&lsn, 1);
@@ -278,8 +300,8 @@ static int write_log(const char *path)
 		return 1;
 	for (size_t i = 0; i < atomic_load(&entries_used); i++) {
 		struct entry *e = &entries[i];
-		fprintf(log, "%llu %u %c %llu\n", (unsigned long long)e->ns, e->tid, e->what,
-			(unsigned long long)e->value);
+		fprintf(log, "%llu %u %c %llu %llu\n", (unsigned long long)e->ns, e->tid, e->what,
+			(unsigned long long)e->value, (unsigned long long)e->after);
 	}
 	return fclose(log);
 }
@@ -292,7 +314,7 @@ static void options(int count, char **words)
 	} known[] = {{"users", &users},	  {"stages", &stages}, {"waits", &waits},
 		     {"skip", &skip},	  {"past", &past},     {"spurious", &spurious},
 		     {"churn", &churn},	  {"batch", &batch},   {"delay_us", &delay_us},
-		     {"seed", &seed}};
+		     {"seed", &seed},	  {"seconds", &seconds}, {"rate", &rate}};
 	for (int i = 0; i < count; i++) {
 		char *value = strchr(words[i], '=');
 		if (!value)
@@ -313,6 +335,8 @@ int main(int count, char **words)
 	if (count < 2)
 		return 2;
 	options(count - 2, words + 2);
+	if (seconds)
+		waits = 0;
 	entries_max = (size_t)(users * waits) * (size_t)(stages + 4) + 1000;
 	entries = calloc(entries_max, sizeof *entries);
 	if (!entries)

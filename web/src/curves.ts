@@ -1,5 +1,6 @@
 // The dose curves: cost over what rises, such as threads, an interval at every point, and the
-// published points as open diamonds without one.
+// published points as open diamonds without one. Points of which no claim is made are hollow, and
+// no line leads to them.
 
 import { PAGE, h, onWidth, section, svg } from "./dom";
 import { legend } from "./distributions";
@@ -37,6 +38,10 @@ export function curves(study: StudyReport): HTMLElement | null {
     key.append(
       h("li", {}, h("span", { class: "diamond", "aria-hidden": "true" }), "published, no interval"),
     );
+  }
+  if (drawn.some((curve) => curve.points.some((point) => isWhole(point) && point.unclaimed))) {
+    const mark = h("span", { class: "hollow", "aria-hidden": "true" });
+    key.append(h("li", {}, mark, "A/A not clean: no claim"));
   }
   return section(PAGE, "curves", "Dose curves", h("div", { class: "triple" }, ...charts), key);
 }
@@ -161,7 +166,8 @@ function series(
   down: (value: number) => number,
 ): SVGElement[] {
   const stroke = `stroke: var(${colour})`;
-  const line = points.map((point) => `${x(point.x)},${down(point.estimate)}`).join(" ");
+  const claimed = points.filter((point) => !point.unclaimed);
+  const line = claimed.map((point) => `${x(point.x)},${down(point.estimate)}`).join(" ");
   return [
     svg("polyline", { points: line, class: "trend", style: stroke }),
     ...points.map((point) => {
@@ -179,7 +185,7 @@ function series(
           cx: at,
           cy: down(point.estimate),
           r: 3.5,
-          style: `fill: var(${colour})`,
+          style: point.unclaimed ? `fill: var(--paper); ${stroke}` : `fill: var(${colour})`,
         }),
         svg("title", {}, pointWords(curve, point, point.arm)),
       );
@@ -200,7 +206,8 @@ function pointWords(curve: Curve, point: Whole, arm: string): string {
       ? "no interval"
       : `${signed(point.low, digits)} to ${signed(point.high, digits)}`;
   const estimate = `${signed(point.estimate, digits)} ${curve.unit}`;
-  return `${arm} at ${point.x} ${curve.x_title}: ${estimate} (${interval})`;
+  const claim = point.unclaimed ? "; A/A not clean, no claim" : "";
+  return `${arm} at ${point.x} ${curve.x_title}: ${estimate} (${interval})${claim}`;
 }
 
 function describe(

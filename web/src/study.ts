@@ -94,6 +94,8 @@ export interface CurvePoint {
   estimate: Figure;
   low: Figure;
   high: Figure;
+  /** Its cell's A/A check was not clean. */
+  unclaimed?: boolean;
 }
 
 export interface AgentCost {

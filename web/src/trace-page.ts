@@ -52,6 +52,19 @@ function subject(report: TraceReport): (HTMLElement | null)[] {
   }
 }
 
+/** What the kernel's half took: of the process's CPU time, and of a processor for the host. */
+function programs({ cost, duration_s }: TraceReport): string {
+  const share = (part: number, whole: number) => `${plain((100 * part) / whole, 2)}%`;
+  const parts: string[] = [];
+  if (cost.programs_s != null && cost.process_cpu_s) {
+    parts.push(`${share(cost.programs_s, cost.process_cpu_s)} of its CPU time`);
+  }
+  if (cost.host_programs_s != null && duration_s > 0) {
+    parts.push(`${share(cost.host_programs_s, duration_s)} of a processor for the whole host`);
+  }
+  return parts.length === 0 ? "their time was not counted" : parts.join(", ");
+}
+
 function heading(report: TraceReport): HTMLElement {
   const { process, cost } = report;
   const lost = Object.entries(report.lost).filter(([, n]) => n > 0);
@@ -60,6 +73,7 @@ function heading(report: TraceReport): HTMLElement {
     ["Process", `${name} ${process.version ?? ""} (${process.pid})`.replace("  ", " ")],
     ["Traced", `${seconds(report.duration_s)}${report.process_ended ? ", until it ended" : ""}`],
     ["Hits", `${count(cost.hits_per_s)} a second`],
+    ["Programs", programs(report)],
     ["waggle", `${plain(cost.waggle_cpu_s, 2)} s of CPU, ${bytes(cost.waggle_rss_bytes)}`],
     [
       "Lost",

@@ -22,6 +22,9 @@ export interface TraceFacts {
     waggle_rss_bytes: number;
     hits_per_s: number;
     program_ns_per_hit: number | null;
+    programs_s?: number | null;
+    host_programs_s?: number | null;
+    process_cpu_s?: number | null;
   };
   notes: string[];
 }
@@ -32,6 +35,7 @@ export interface TraceProbe {
   refused: string | null;
   emulated: boolean | null;
   hits: number;
+  program_ns_per_hit: number | null;
 }
 
 export interface Latency {

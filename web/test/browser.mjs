@@ -68,7 +68,7 @@ async function look(page, width, colorScheme) {
             [...document.querySelectorAll(".chart, .graph")].every(
                 (chart) => chart.childElementCount > 0,
             ),
-        kind === "trace" ? 0 : 3,
+        ["trace", "profile", "tune"].includes(kind) ? 0 : 3,
     );
 
     const overflow = await tab.evaluate(
@@ -78,27 +78,17 @@ async function look(page, width, colorScheme) {
     const show = {
         study: studyShowsTheData,
         lab: tableShowsTheData,
-        bench: benchShowsTheData,
+        bench: benchShowsItsProfilesToo,
         trace: traceShowsTheData,
+        profile: profileShowsTheData,
+        tune: tuneShowsTheData,
     };
     await show[kind](tab);
     await idsAreUnique(tab);
     await chartsAreDescribed(tab);
     await canvasesAreDrawn(tab);
     if (width === 1280) await dataCanBeSaved(tab, kind);
-    if (screenshots) {
-        await tab.screenshot({
-            path: `${screenshots}/${basename(page, ".html")}-${width}-${colorScheme}.png`,
-            fullPage: true,
-        });
-        if (width === 1280) {
-            await tab.pdf({
-                path: `${screenshots}/${basename(page, ".html")}.pdf`,
-                preferCSSPageSize: true,
-                printBackground: true,
-            });
-        }
-    }
+    if (screenshots) await keepPictures(tab, basename(page, ".html"), width, colorScheme);
 
     assert.deepEqual(complaints, [], "the console is silent");
     const outside = requests.filter(
@@ -106,6 +96,16 @@ async function look(page, width, colorScheme) {
     );
     assert.deepEqual(outside, [], "nothing is asked of the network");
     await context.close();
+}
+
+async function keepPictures(tab, name, width, colorScheme) {
+    await tab.screenshot({
+        path: `${screenshots}/${name}-${width}-${colorScheme}.png`,
+        fullPage: true,
+    });
+    if (width !== 1280) return;
+    const path = `${screenshots}/${name}.pdf`;
+    await tab.pdf({ path, preferCSSPageSize: true, printBackground: true });
 }
 
 /** Reads the figures back from the table and compares them with the embedded document. */
@@ -200,6 +200,12 @@ async function studyShowsTheData(tab) {
     assert.equal(markup, 0, "no name became markup");
 }
 
+/** Profiles beside a bench run are drawn as on a page of their own. */
+async function benchShowsItsProfilesToo(tab) {
+    await benchShowsTheData(tab);
+    if (await tab.$("#waggle-profile-report")) await profileShowsTheData(tab);
+}
+
 /** Reads a latency back and compares it with the embedded document. */
 async function benchShowsTheData(tab) {
     const { report, rows } = await tab.evaluate(() => ({
@@ -238,6 +244,93 @@ async function traceShowsTheData(tab) {
     assert.ok(bars.length > 0, "a bar is drawn");
     for (const width of bars) assert.ok(width <= 100.01, `a bar is ${width}% wide`);
     assert.equal(images, 0, "no name became markup");
+}
+
+/** Reads the configurations back from the tables and compares them with the embedded document. */
+async function tuneShowsTheData(tab) {
+    const { report, stages, markup } = await tab.evaluate(() => ({
+        report: JSON.parse(document.getElementById("waggle-tune-report").textContent),
+        stages: [...document.querySelectorAll("section[id^=stage-]")].map((stage) =>
+            [...stage.querySelectorAll(".scroll tbody tr")].map((row) => {
+                const cell = row.querySelector("td");
+                const small = cell.querySelector("small")?.textContent ?? "";
+                const figure = cell.textContent.slice(0, cell.textContent.length - small.length);
+                const level = parseFloat(figure.replace(/,/g, ""));
+                return { label: row.querySelector("th").textContent, level };
+            }),
+        ),
+        markup: document.querySelectorAll("main img, main script").length,
+    }));
+    assert.equal(markup, 0, "no text of a server becomes markup");
+    assert.equal(stages.length, report.stages.length);
+    for (const [index, stage] of report.stages.entries()) {
+        assert.equal(stages[index].length, stage.configurations.length);
+        for (const { label, level } of stages[index]) {
+            const config = stage.configurations.find((one) => one.label === label.trim());
+            assert.ok(config, `${label} was tried`);
+            if (config.level === null) assert.ok(Number.isNaN(level), `${label} has no figure`);
+            else {
+                const slack = (config.level.high - config.level.low) / 10 + 0.51;
+                const apart = Math.abs(level - config.level.estimate);
+                assert.ok(apart <= slack, `${label}: ${level} for ${config.level.estimate}`);
+            }
+        }
+    }
+}
+
+/** The graph is as wide as its time, zooms, searches and changes with its switches. */
+async function profileShowsTheData(tab) {
+    const widths = () =>
+        tab.evaluate(() =>
+            [...document.querySelectorAll(".flame rect")].map((box) => ({
+                x: Number(box.getAttribute("x")),
+                y: Number(box.getAttribute("y")),
+                width: Number(box.getAttribute("width")),
+            })),
+        );
+    const first = await widths();
+    assert.ok(first.length > 4, `${first.length} boxes are drawn`);
+    const whole = first[0].width;
+    for (const { x, width } of first) assert.ok(x + width <= whole + 1, `${x} and ${width}`);
+    const calls = await tab.$$(".flame g");
+    await calls[calls.length - 1].click();
+    const zoomed = await widths();
+    assert.ok(
+        zoomed.filter(({ width }) => width >= whole - 1).length > 1,
+        "a call and its callers are as wide as the graph",
+    );
+    await tab.click("text=Show all");
+    assert.equal((await widths()).length, first.length);
+    await tab.fill(".switches input[type=search]", "row_search");
+    const found = await tab.textContent(".readout");
+    assert.match(found ?? "", /row_search.* is in [\d.]+% of it/);
+    const listed = await tab.$$(".functions tbody tr");
+    assert.equal(listed.length, 1, "the table follows the search");
+    // What is no regular expression is looked for as it is.
+    await tab.fill(".switches input[type=search]", "<img src=x (");
+    assert.match((await tab.textContent(".readout")) ?? "", /is in/);
+    await tab.fill(".switches input[type=search]", "");
+    const pick = (label, value) =>
+        tab.selectOption(`.switches label:has-text("${label}") select`, value);
+    await pick("Time", "1");
+    assert.match((await tab.textContent(".readout")) ?? "", /2,000 samples/);
+    await pick("Time", "0");
+    await pick("By", "digest");
+    const names = await tab.evaluate(() =>
+        [...document.querySelectorAll(".flame text")].map((text) => text.textContent),
+    );
+    assert.ok(
+        names.some((name) => name.startsWith("select c")),
+        names.join(" | "),
+    );
+    await tab.check(".switches input[type=checkbox]");
+    await tab.uncheck(".switches input[type=checkbox]");
+    await pick("By", "all");
+    assert.equal((await widths()).length, first.length);
+    const markup = await tab.evaluate(() => document.querySelectorAll("main img").length);
+    assert.equal(markup, 0, "no name became markup");
+    const said = await tab.textContent("main");
+    assert.match(said ?? "", /3 ring full/, "what was lost is said");
 }
 
 async function idsAreUnique(tab) {
@@ -281,7 +374,12 @@ async function dataCanBeSaved(tab, kind) {
     );
     const data = kind === "trace" ? embedded.report : embedded;
     assert.deepEqual(JSON.parse(await save(tab, "Save the data (JSON)")), data);
-    if (kind === "trace") return;
+    if (kind === "trace" || kind === "profile") return;
+    if (kind === "tune") {
+        const blocks = embedded.stages.reduce((sum, stage) => sum + stage.samples.length, 0);
+        assert.equal(lines(await save(tab, "Save the blocks (CSV)")), blocks + 1);
+        return;
+    }
     if (kind === "bench") {
         assert.equal(
             lines(await save(tab, "Save the intervals (CSV)")),
@@ -321,7 +419,7 @@ async function withoutScripts(page) {
     const tab = await context.newPage();
     await tab.goto(pathToFileURL(page).href);
     const text = await tab.textContent("noscript");
-    assert.match(text ?? "", /verdict|transactions|on average|traced/);
+    assert.match(text ?? "", /verdict|transactions|on average|traced|by function/);
     const shown = await tab.evaluate(() => document.querySelectorAll("noscript img").length);
     assert.equal(shown, 0, "no name became markup");
     await context.close();

@@ -4,13 +4,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { csvCell, windowsCsv } from "../src/facts";
+import { type Choice, folded, found, functions, layout, matcher, total, tree } from "../src/flame";
 import { bytes, decimals, latency, percent, plain, seconds, signed, time } from "../src/format";
 import { type Buckets, logBins, quantile, shares, tail } from "../src/histogram";
 import { position, roundStep, scaleWithZero } from "../src/scale";
 import { cellAsLab } from "../src/study";
 import { show, tablesCsv } from "../src/study-tables";
 import { example } from "./lab-example";
+import { example as profiles } from "./profile-example";
+import { curvePoints, placeOf } from "../src/tune-curve";
 import { example as study } from "./study-example";
+import { example as tune } from "./tune-example";
 
 test("numbers carry as many digits as the evidence", () => {
   assert.equal(decimals(0.19, 1), 2);
@@ -147,4 +151,100 @@ test("a cell is a lab report with what the study shares", () => {
   assert.equal(report.server.settings["innodb_buffer_pool_size"], "33554432");
   assert.equal(report.margin, 0);
   assert.equal(report.environment, study.environment);
+});
+
+const ON_CPU: Choice = { kind: 0, root: "all", process: null, digest: null, inverted: false };
+
+function before(): (typeof profiles.parts)[number] {
+  const part = profiles.parts[0];
+  assert.ok(part);
+  return part;
+}
+
+test("a tree of calls holds all the time of its choice", () => {
+  const root = tree(before(), ON_CPU, null);
+  assert.equal(root.ns, total(before(), ON_CPU));
+  const byRole = tree(before(), { ...ON_CPU, root: "role" }, null);
+  assert.equal(
+    byRole.children.reduce((sum, { ns }) => sum + ns, 0),
+    root.ns,
+  );
+  const user = byRole.children.find(({ name }) => name === "user thread");
+  assert.ok(user && user.flags === 8);
+  const off = tree(before(), { ...ON_CPU, kind: 1 }, null);
+  assert.equal(off.samples, 2000);
+  const inverted = tree(before(), { ...ON_CPU, inverted: true }, null);
+  assert.equal(inverted.ns, root.ns);
+  assert.ok(inverted.children.some(({ name }) => name === "row_sel_get_clust_rec"));
+});
+
+test("rectangles fill their callers and stay inside", () => {
+  const root = tree(before(), ON_CPU, null);
+  const shown = layout(root, 1000);
+  assert.equal(shown[0]?.width, 1000);
+  for (const { call, x, width } of shown) {
+    assert.ok(x >= 0 && x + width <= 1000.001);
+    assert.ok(Math.abs(width - (1000 * call.ns) / root.ns) < 0.001);
+  }
+  const inner = shown.find(({ call }) => call.name === "row_search_mvcc");
+  assert.ok(inner);
+  const zoomed = layout(inner.call, 1000);
+  const callers = zoomed.filter(({ width }) => width === 1000);
+  assert.ok(callers.length >= 3, "the callers of what is enlarged are shown");
+});
+
+test("a difference compares shares of the whole", () => {
+  const [one, two] = profiles.parts;
+  assert.ok(one && two);
+  const root = tree(two, ON_CPU, one);
+  assert.ok(Math.abs(root.before - root.ns) < 1);
+  const heavier = layout(root, 1000).find(({ call }) => call.name === "row_search_mvcc");
+  assert.ok(heavier && heavier.call.ns > heavier.call.before);
+  const same = tree(one, ON_CPU, one);
+  for (const { call } of layout(same, 1000)) assert.ok(Math.abs(call.ns - call.before) < 1);
+});
+
+test("a search counts each moment once, and no text breaks it", () => {
+  const root = tree(before(), ON_CPU, null);
+  const matches = matcher("row_");
+  assert.ok(matches);
+  const ns = found(root, matches);
+  const calls = functions(before(), ON_CPU).filter(({ name }) => name === "row_search_mvcc");
+  assert.equal(ns, calls[0]?.total);
+  // No regular expression: these letters.
+  const letters = matcher("row_search_mvcc(");
+  assert.ok(letters && letters("ROW_SEARCH_MVCC(a)") && !letters("row_search_mvcc"));
+  assert.equal(matcher("  "), null);
+});
+
+test("functions' own times add up to the whole", () => {
+  const all = functions(before(), ON_CPU);
+  const own = all.reduce((sum, { self }) => sum + self, 0);
+  assert.ok(Math.abs(own - total(before(), ON_CPU)) < 1);
+  for (const { self, total } of all) assert.ok(self <= total);
+});
+
+test("folded stacks have a line a stack, whatever the names", () => {
+  const text = folded(tree(before(), { ...ON_CPU, root: "role" }, null));
+  let sum = 0;
+  for (const line of text.trim().split("\n")) {
+    assert.match(line, /^[^ ].* \d+$/);
+    assert.doesNotMatch(line, / \d+ \d+$/);
+    sum += Number(line.slice(line.lastIndexOf(" ") + 1));
+  }
+  assert.ok(Math.abs(sum - total(before(), ON_CPU)) < text.length);
+});
+
+test("a response curve runs by value, and far values stand by their logarithm", () => {
+  const [stage] = tune.stages;
+  assert.ok(stage);
+  assert.deepEqual(
+    curvePoints(stage).map(({ config }) => config.label),
+    ["4", "8", "16"],
+  );
+  const near = placeOf([0, 5, 10]);
+  assert.deepEqual([0, 5, 10].map(near), [0, 0.5, 1]);
+  const far = placeOf([0, 1, 4, 16]);
+  assert.deepEqual([0, 1, 4, 16].map(far), [0, 0.2, 0.6, 1]);
+  assert.equal(placeOf([3])(3), 0.5);
 });

@@ -27,21 +27,26 @@ export const example: TracePage = {
         "place": "_Z3fooi+0x4",
         "refused": null,
         "emulated": true,
-        "hits": 5000
+        "hits": 5000,
+        "program_ns_per_hit": null
       },
       {
         "name": "stage",
         "place": "<img src=x onerror=alert(1)>|`</script>",
         "refused": "no such function",
         "emulated": null,
-        "hits": 0
+        "hits": 0,
+        "program_ns_per_hit": null
       }
     ],
     "cost": {
       "waggle_cpu_s": 0.0,
       "waggle_rss_bytes": 0,
       "hits_per_s": 0.0,
-      "program_ns_per_hit": 412.0
+      "program_ns_per_hit": 412.0,
+      "programs_s": null,
+      "host_programs_s": null,
+      "process_cpu_s": null
     },
     "notes": [
       "12 calls of <img src=x onerror=alert(1)>|`</script> were under way"

@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         slice_bytes: slice.parse::<u64>()? << 20,
         range_rows: 1_000_000,
         defers_keys: true,
+        json_as_text: false,
         verifies: false,
         limits: Limits::default(),
         spool: std::env::temp_dir().join(format!("copy-cost-{}", std::process::id())),

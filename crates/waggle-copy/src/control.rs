@@ -1,9 +1,11 @@
 //! What a running copy shows and takes: counters, its phase, pause and stop.
 //!
 //! Threads of the copy write, the verb reads and prints. Invariant: no counter is locked or
-//! waited for.
+//! waited for; the list of phases is, as each begins.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// What a copy is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -45,6 +47,8 @@ pub struct Control {
     stops: AtomicBool,
     pauses: AtomicBool,
     phase: AtomicU8,
+    /// When each phase began, in order.
+    entered: Mutex<Vec<(Phase, Instant)>>,
     /// Rows copied by this process.
     pub rows: AtomicU64,
     /// Bytes of row data copied by this process.
@@ -105,6 +109,19 @@ impl Control {
     /// Says what is being done from now on.
     pub fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
+        let mut entered = self.entered.lock().unwrap_or_else(|p| p.into_inner());
+        entered.push((phase, Instant::now()));
+    }
+
+    /// Wall time of each phase that was entered, in order; that of the last one until now.
+    pub fn phases(&self) -> Vec<(Phase, Duration)> {
+        let entered = self.entered.lock().unwrap_or_else(|p| p.into_inner());
+        let ends = entered.iter().skip(1).map(|(_, at)| *at);
+        let times = entered.iter().zip(ends.chain([Instant::now()]));
+        times
+            .filter(|((phase, _), _)| *phase != Phase::Done)
+            .map(|((phase, from), to)| (*phase, to.saturating_duration_since(*from)))
+            .collect()
     }
 
     /// Adds to a counter.
@@ -125,5 +142,7 @@ mod tests {
             control.enter(phase);
             assert_eq!(control.phase(), phase);
         }
+        // Being done takes no time.
+        assert_eq!(control.phases().len(), PHASES.len() - 1);
     }
 }

@@ -56,7 +56,7 @@ impl fmt::Display for Finding {
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// A server failed a statement or was lost.
-    #[error("{side}: {doing}: {error}")]
+    #[error("{side}: {doing}: {error}{}", remedy(error))]
     Server {
         /// Which one.
         side: Side,
@@ -141,5 +141,39 @@ impl CopyError {
             },
             _ => false,
         }
+    }
+}
+
+/// What to do about a server's error, after its words; nothing where they are enough.
+fn remedy(error: &waggle_wire::Error) -> &'static str {
+    /// Of MySQL and MariaDB: a file, a table or a temporary table cannot grow.
+    const FULL: [u16; 6] = [3, 20, 1021, 1026, 1114, 1893];
+    const PACKET: [u16; 3] = [1153, 1162, 1301];
+    match error.errno() {
+        Some(errno) if FULL.contains(&errno) => {
+            "; make room on that server's disk, then run the same command again: it goes on where \
+             it was"
+        }
+        Some(errno) if PACKET.contains(&errno) => {
+            "; set max_allowed_packet higher there, then run the same command again"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_says_what_to_do() {
+        let full = waggle_wire::Error::Server {
+            errno: 1114,
+            sqlstate: *b"HY000",
+            message: "The table 't' is full".into(),
+        };
+        let text = CopyError::target("storing rows of b.t")(full).to_string();
+        assert!(text.starts_with("target: storing rows of b.t: "), "{text}");
+        assert!(text.contains("make room"), "{text}");
     }
 }

@@ -22,7 +22,7 @@ use crate::range::{self, Range};
 use crate::spool::Spool;
 use crate::table::{Table, TableName};
 use crate::throttle::{self, Limits, Throttle};
-use crate::{ingest, preflight, schema, session, snapshot, verify};
+use crate::{ingest, json, preflight, schema, session, snapshot, verify};
 
 /// Attempts in a row that a lost server may end without a row copied in between.
 const ATTEMPTS_WITHOUT_PROGRESS: u32 = 30;
@@ -63,6 +63,8 @@ pub struct Plan {
     pub range_rows: u64,
     /// Whether secondary keys are built after the rows are there.
     pub defers_keys: bool,
+    /// Whether a JSON is what its text says, whatever types its values have at the source.
+    pub json_as_text: bool,
     /// Whether the target is compared with the source at the end.
     pub verifies: bool,
     /// What holds the copy back.
@@ -102,7 +104,12 @@ pub fn run(
     control.enter(Phase::Preflight);
     let mut source = session::source(&plan.source)?;
     let mut target = session::target(&plan.target)?;
-    let tables = schema::read(&mut source, plan)?;
+    let mut tables = schema::read(&mut source, plan)?;
+    if !plan.json_as_text && !target.is_mariadb() {
+        json::mark(&mut target, &mut tables)?;
+    }
+    let endpoint = plan.source.endpoint.to_string();
+    plan.job.check(&mut target, &endpoint, &tables)?;
     let findings = preflight::check(&mut source, &mut target, plan, &tables)?;
     let refuses = |finding: &Finding| finding.severity == Severity::Refusal;
     if findings.iter().any(refuses) {
@@ -115,8 +122,7 @@ pub fn run(
     let _keeper = std::mem::replace(&mut target, session::target(&plan.target)?);
     control.enter(Phase::Schema);
     let mut plan = plan.clone();
-    plan.job
-        .install(&mut target, &plan.source.endpoint.to_string())?;
+    plan.job.install(&mut target, &endpoint, &tables)?;
     let plan = &plan;
     plan.job.claim(&mut target, &tables)?;
     schema::create(&mut target, plan, &tables)?;
@@ -162,6 +168,14 @@ impl Running<'_> {
             }
             false => None,
         };
+        if let Some(spool) = self.spool.take() {
+            // What was read of the log and not applied saves nothing once the target is where the
+            // source was a moment ago.
+            let is_of_use = self.plan.until != Until::CaughtUp && spool.bytes_ahead() > 0;
+            if !is_of_use {
+                spool.remove()?;
+            }
+        }
         self.control.enter(Phase::Done);
         Ok(Outcome {
             rows: state.ranges.iter().map(|range| range.rows).sum(),
@@ -211,11 +225,10 @@ impl Running<'_> {
         match &state.position {
             None => {
                 state.ranges.clear();
+                let rows = self.range_rows();
                 for table in self.tables {
                     let reader = &mut snapshot.readers[0];
-                    state
-                        .ranges
-                        .extend(range::split(reader, table, plan.range_rows)?);
+                    state.ranges.extend(range::split(reader, table, rows)?);
                 }
                 plan.job.begin(target, &snapshot.position, &state.ranges)?;
                 state.position = Some(snapshot.position.clone());
@@ -261,6 +274,16 @@ impl Running<'_> {
         }
     }
 
+    /// Rows of a range: no more than was asked for, and so few that every worker has several, of
+    /// tables that are worth it.
+    fn range_rows(&self) -> u64 {
+        const RANGES_EACH: u64 = 4;
+        const ROWS_LEAST: u64 = 25_000;
+        let rows: u64 = self.tables.iter().map(|table| table.rows_estimate).sum();
+        let share = rows / (RANGES_EACH * self.plan.workers.max(1) as u64);
+        self.plan.range_rows.min(share.max(ROWS_LEAST))
+    }
+
     /// Begins to keep the source's log, unless it is kept already or nothing will be applied.
     fn follow(&mut self, state: &State) -> Result<(), CopyError> {
         if let (None, Some(position)) = (&self.spool, &state.position) {
@@ -282,25 +305,11 @@ impl Running<'_> {
     }
 
     /// Builds the keys, while changes are applied.
-    fn keys(&self, mut target: Connection, from: Position) -> Result<Position, CopyError> {
+    fn keys(&self, target: Connection, from: Position) -> Result<Position, CopyError> {
         self.control.enter(Phase::Keys);
         let mut position = from;
         thread::scope(|scope| {
-            let builder = scope.spawn(move || {
-                for table in self.tables {
-                    if self.control.is_stopping() {
-                        return Err(CopyError::Stopped);
-                    }
-                    schema::restore_keys(&mut target, self.plan, table)?;
-                }
-                for table in self.tables {
-                    schema::restore_foreign_keys(&mut target, self.plan, table)?;
-                }
-                for table in self.tables {
-                    schema::restore_foreign_keys(&mut target, self.plan, table)?;
-                }
-                Ok(())
-            });
+            let builder = scope.spawn(move || self.build_keys(target));
             // A copy of nothing but rows stays where its snapshot was.
             while self.plan.until != Until::Copied && !builder.is_finished() {
                 position = self.apply(&position, &Goal::CaughtUp)?;
@@ -311,6 +320,27 @@ impl Running<'_> {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         Ok(position)
+    }
+
+    /// Builds the keys, also when the target is lost meanwhile: it knows which are left.
+    fn build_keys(&self, mut target: Connection) -> Result<(), CopyError> {
+        let mut attempts = 0;
+        loop {
+            let built = schema::build_keys(&mut target, self.plan, self.tables, self.control);
+            match built {
+                Err(error) if can_go_on(&error) && attempts < ATTEMPTS_WITHOUT_PROGRESS => {
+                    if self.control.is_stopping() {
+                        return Err(CopyError::Stopped);
+                    }
+                    attempts += 1;
+                    thread::sleep(ATTEMPT_PAUSE);
+                    if let Ok(anew) = session::target(&self.plan.target) {
+                        target = anew;
+                    }
+                }
+                built => return built,
+            }
+        }
     }
 
     fn changes(&self, from: Position) -> Result<Position, CopyError> {

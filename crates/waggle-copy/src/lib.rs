@@ -19,6 +19,7 @@ pub mod control;
 pub mod error;
 pub mod ingest;
 pub mod job;
+mod json;
 pub mod position;
 pub mod preflight;
 pub mod progress;

@@ -38,7 +38,11 @@ fn open(dsn: &Dsn, side: Side, more: &str) -> Result<Connection, CopyError> {
     let doing = format!("connecting to {}", dsn.endpoint);
     let mut connection = Connection::connect(&dsn).map_err(CopyError::on(side, doing))?;
     let limit = match connection.is_mariadb() {
-        true => "max_statement_time = 0",
+        // It may also end transactions that wait, as a snapshot does while the target stores.
+        true => {
+            "max_statement_time = 0, idle_transaction_timeout = 0, \
+             idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0"
+        }
         false => "max_execution_time = 0",
     };
     let sql = format!(

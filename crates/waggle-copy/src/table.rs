@@ -138,6 +138,9 @@ pub struct Table {
     pub rows_estimate: u64,
     /// Bytes of rows, as the source estimates them.
     pub bytes_estimate: u64,
+    /// Indices of the columns whose JSON gets the types that its text does not say; rows that have
+    /// any are looked for.
+    pub typed_json: Vec<usize>,
 }
 
 impl Table {
@@ -145,6 +148,22 @@ impl Table {
     pub fn written(&self) -> impl Iterator<Item = (usize, &Column)> {
         let all = self.columns.iter().enumerate();
         all.filter(|(_, column)| !column.is_generated)
+    }
+
+    /// The columns that are copied and hold JSON as a type of its own, with their indices.
+    pub fn json(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.written()
+            .filter(|(_, column)| column.kind == Kind::Json)
+    }
+
+    /// Whether rows are looked for whose JSON is more than its text says.
+    pub fn marks_json(&self) -> bool {
+        !self.typed_json.is_empty()
+    }
+
+    /// The columns whose JSON gets the types that its text does not say.
+    pub fn typed_json(&self) -> impl Iterator<Item = &Column> {
+        self.typed_json.iter().map(|index| &self.columns[*index])
     }
 
     /// The columns of the key; none without one.
@@ -191,6 +210,7 @@ pub(crate) mod tests {
             definition: String::new(),
             rows_estimate: 0,
             bytes_estimate: 0,
+            typed_json: Vec::new(),
         }
     }
 

@@ -80,6 +80,7 @@ impl Stage {
             slice_bytes: 1 << 20,
             range_rows: 1_000_000,
             defers_keys: true,
+            json_as_text: false,
             verifies: false,
             limits: Limits::default(),
             spool: self.directory.path().join("spool"),
@@ -404,6 +405,7 @@ fn ours_never_loses(stage: &Stage) {
         definition: String::new(),
         rows_estimate: 0,
         bytes_estimate: 0,
+        typed_json: Vec::new(),
     };
     std::thread::scope(|scope| {
         scope.spawn(|| write(stage, &over));

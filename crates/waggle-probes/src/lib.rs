@@ -20,6 +20,7 @@ pub mod own;
 pub mod point;
 pub mod programs;
 pub mod ring;
+pub mod sample;
 pub mod sched;
 pub mod statement;
 pub mod timeline;

@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 
 use crate::bench::{self, BenchReport};
 use crate::lab::LabReport;
+use crate::profile::ProfilePage;
 use crate::run::{ReadError, Run};
 use crate::study::StudyReport;
 use crate::trace::TracePage;
+use crate::tune::{self, TuneReport};
 use crate::{csv, markdown, page};
 
 /// The document of a run.
@@ -24,6 +26,10 @@ pub enum Document {
     Bench(Box<BenchReport>),
     /// What a trace found.
     Trace(Box<TracePage>),
+    /// Where processes spent their time.
+    Profile(Box<ProfilePage>),
+    /// What a tuning run found.
+    Tune(Box<TuneReport>),
     /// A run of another verb, or a lab run that was killed before it had a report.
     Other,
 }
@@ -37,15 +43,29 @@ impl Document {
         if let Some(study) = run.study()? {
             return Ok(Self::Study(Box::new(study)));
         }
-        if let Some(lab) = run.lab()? {
+        if let Some(mut lab) = run.lab()? {
+            lab.profile = profile_of(run)?;
+            if let Some(profile) = &mut lab.profile {
+                profile.show(&lab.subject, &lab.base.name);
+            }
             return Ok(Self::Lab(Box::new(lab)));
         }
         if let Some(trace) = run.trace()? {
             return Ok(Self::Trace(Box::new(TracePage::new(trace, run.facts()))));
         }
+        if let Some(tune) = run.tune()? {
+            return Ok(Self::Tune(Box::new(tune)));
+        }
         match run.facts().verb.as_str() {
-            "bench" => BenchReport::read(run).map(|report| Self::Bench(Box::new(report))),
-            _ => Ok(Self::Other),
+            "bench" => {
+                let mut report = BenchReport::read(run)?;
+                report.profile = profile_of(run)?;
+                Ok(Self::Bench(Box::new(report)))
+            }
+            _ => Ok(match profile_of(run)? {
+                Some(profile) => Self::Profile(profile),
+                None => Self::Other,
+            }),
         }
     }
 
@@ -56,6 +76,8 @@ impl Document {
             Self::Study(_) => "lab study",
             Self::Bench(_) => "bench run",
             Self::Trace(_) => "trace",
+            Self::Profile(_) => "profile",
+            Self::Tune(_) => "tuning run",
             Self::Other => "run without a report",
         }
     }
@@ -67,38 +89,51 @@ impl Document {
             Self::Study(report) => Some(page::render_study(report)),
             Self::Bench(report) => Some(page::render_bench(report)),
             Self::Trace(trace) => Some(page::render_trace(trace)),
+            Self::Profile(profile) => Some(page::render_profile(profile)),
+            Self::Tune(report) => Some(page::render_tune(report)),
             Self::Other => None,
         }
     }
 
     /// As Markdown; `None` for a run that has none.
     pub fn markdown(&self) -> Option<String> {
+        let with = |text: String, profile: &Option<Box<ProfilePage>>| match profile {
+            Some(profile) => format!("{text}{}", profile.sections()),
+            None => text,
+        };
         match self {
-            Self::Lab(report) => Some(markdown::lab(report)),
+            Self::Lab(report) => Some(with(markdown::lab(report), &report.profile)),
             Self::Study(report) => Some(markdown::study(report)),
-            Self::Bench(report) => Some(bench::markdown(report)),
+            Self::Bench(report) => Some(with(bench::markdown(report), &report.profile)),
             Self::Trace(trace) => Some(trace.markdown()),
+            Self::Profile(profile) => Some(profile.markdown()),
+            Self::Tune(report) => Some(tune::markdown(report)),
             Self::Other => None,
         }
     }
 
-    /// What was measured as CSV: windows, or intervals of a bench run.
+    /// What was measured as CSV: windows, intervals of a bench run, or functions of a profile.
     pub fn windows_csv(&self) -> Option<String> {
         match self {
             Self::Lab(report) => Some(csv::lab_windows(report)),
             Self::Study(report) => Some(csv::study_windows(report)),
             Self::Bench(report) => Some(bench::csv(report)),
             Self::Trace(trace) => Some(trace.csv()),
+            Self::Profile(profile) => Some(profile.functions_csv()),
+            Self::Tune(report) => Some(tune::blocks_csv(report)),
             Self::Other => None,
         }
     }
 
-    /// Every estimate with its interval as CSV; a bench run has none.
+    /// Every estimate with its interval as CSV, or whose time a profile is of; a bench run has
+    /// none.
     pub fn results_csv(&self) -> Option<String> {
         match self {
             Self::Lab(report) => Some(csv::lab_results(report)),
             Self::Study(report) => Some(csv::study_results(report)),
             Self::Trace(trace) => Some(trace.csv()),
+            Self::Profile(profile) => Some(profile.whos_csv()),
+            Self::Tune(report) => Some(tune::configurations_csv(report)),
             Self::Bench(_) | Self::Other => None,
         }
     }
@@ -113,7 +148,15 @@ impl Document {
             Self::Lab(report) => json!(report),
             Self::Study(report) => json!(report),
             Self::Trace(trace) => json!(trace.report),
+            Self::Profile(profile) => profile.json(),
+            Self::Tune(report) => json!(report),
             Self::Bench(_) | Self::Other => json!({ "run": run.facts(), "result": run.result()? }),
         })
     }
+}
+
+/// The profiles that were taken in a run, if any were.
+fn profile_of(run: &Run) -> Result<Option<Box<ProfilePage>>, ReadError> {
+    let parts = run.profiles()?;
+    Ok((!parts.is_empty()).then(|| Box::new(ProfilePage::new(parts, run.facts()))))
 }

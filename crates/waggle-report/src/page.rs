@@ -1,5 +1,5 @@
-//! The HTML page of a lab run, a study, a bench run or a trace: one file that opens anywhere,
-//! without a network.
+//! The HTML page of a lab run, a study, a bench run, a trace, a profile or a tuning run: one file
+//! that opens anywhere, without a network.
 //!
 //! The page's code and styles are bundled from `web/` by `build.rs`; the report is embedded as JSON
 //! and drawn by that code. The answer and a text version stand in the HTML itself, so that a viewer
@@ -11,8 +11,10 @@ use serde::Serialize;
 
 use crate::bench::{self, BenchReport};
 use crate::lab::{LabReport, headline, text};
+use crate::profile::{self, ProfilePage};
 use crate::study::{self, StudyReport};
 use crate::trace::TracePage;
+use crate::tune::{self, TuneReport};
 
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/web/dist/page.js"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/web/dist/page.css"));
@@ -33,6 +35,12 @@ pub const BENCH_ID: &str = "waggle-bench-report";
 /// The `id` of the element that holds a trace's report as JSON.
 pub const TRACE_ID: &str = "waggle-trace-report";
 
+/// The `id` of the element that holds profiles as JSON, alone or beside another report.
+pub const PROFILE_ID: &str = "waggle-profile-report";
+
+/// The `id` of the element that holds a tuning run's report as JSON.
+pub const TUNE_ID: &str = "waggle-tune-report";
+
 /// The page of a lab report, as one HTML document in UTF-8.
 pub fn render(report: &LabReport) -> String {
     document(&Page {
@@ -41,6 +49,7 @@ pub fn render(report: &LabReport) -> String {
         plain: &text(report, false),
         data_id: DATA_ID,
         data: &embed(report),
+        profile: report.profile.as_deref(),
     })
 }
 
@@ -52,6 +61,7 @@ pub fn render_study(report: &StudyReport) -> String {
         plain: &study::text(report, false),
         data_id: STUDY_ID,
         data: &embed(report),
+        profile: None,
     })
 }
 
@@ -63,6 +73,7 @@ pub fn render_bench(report: &BenchReport) -> String {
         plain: &bench::markdown(report),
         data_id: BENCH_ID,
         data: &embed(report),
+        profile: report.profile.as_deref(),
     })
 }
 
@@ -74,6 +85,31 @@ pub fn render_trace(trace: &TracePage) -> String {
         plain: &trace.text(),
         data_id: TRACE_ID,
         data: &embed(trace),
+        profile: None,
+    })
+}
+
+/// The page of profiles, as one HTML document in UTF-8.
+pub fn render_profile(page: &ProfilePage) -> String {
+    document(&Page {
+        kicker: &format!("waggle {}", page.verb),
+        answer: &page.headline(),
+        plain: &page.text(false),
+        data_id: PROFILE_ID,
+        data: &embed(&profile::page_data(page)),
+        profile: None,
+    })
+}
+
+/// The page of a tuning run, as one HTML document in UTF-8.
+pub fn render_tune(report: &TuneReport) -> String {
+    document(&Page {
+        kicker: "waggle tune",
+        answer: &report.answer,
+        plain: &tune::text(report, false),
+        data_id: TUNE_ID,
+        data: &embed(report),
+        profile: None,
     })
 }
 
@@ -86,17 +122,21 @@ struct Page<'a> {
     plain: &'a str,
     data_id: &'static str,
     data: &'a str,
+    /// Profiles that were taken beside it.
+    profile: Option<&'a ProfilePage>,
 }
 
 fn document(page: &Page) -> String {
     let answer = escape_html(&true_minus(page.answer));
-    let plain = escape_html(page.plain);
-    let Page {
-        kicker,
-        data_id,
-        data,
-        ..
-    } = page;
+    let mut plain = escape_html(page.plain);
+    let mut beside = String::new();
+    if let Some(profile) = page.profile {
+        plain.push_str(&escape_html(&format!("\n{}", profile.text(false))));
+        let data = embed(&profile::page_data(profile));
+        beside = format!("\n<script type=\"application/json\" id=\"{PROFILE_ID}\">{data}</script>");
+    }
+    let kicker = escape_html(page.kicker);
+    let Page { data_id, data, .. } = page;
     format!(
         r#"<!doctype html>
 <html lang="en">
@@ -119,7 +159,7 @@ fn document(page: &Page) -> String {
 <main id="main">
 <noscript><pre>{plain}</pre></noscript>
 </main>
-<script type="application/json" id="{data_id}">{data}</script>
+<script type="application/json" id="{data_id}">{data}</script>{beside}
 <script>
 {SCRIPT}</script>
 </body>

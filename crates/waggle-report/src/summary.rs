@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::lab;
+use crate::profile::ProfilePage;
 use crate::quantity::{bytes, count};
 use crate::run::{Outcome, ReadError, Run, RunFacts, shell_line};
 use crate::study;
 use crate::table::{Table, WIDTH};
 use crate::trace::TracePage;
+use crate::tune;
 
 /// Most figures of a result that are listed; the file holds the rest.
 const FIGURES_MAX: usize = 60;
@@ -24,12 +26,23 @@ pub fn text(run: &Run, bold: bool) -> Result<String, ReadError> {
     if let Some(report) = run.study()? {
         return Ok(format!("{text}\n{}", study::text(&report, bold)));
     }
+    let parts = run.profiles()?;
+    let profile = match parts.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", ProfilePage::new(parts, run.facts()).text(bold)),
+    };
     if let Some(report) = run.lab()? {
-        return Ok(format!("{text}\n{}", lab::text(&report, bold)));
+        return Ok(format!("{text}\n{}{profile}", lab::text(&report, bold)));
+    }
+    if run.facts().verb == "profile" && !profile.is_empty() {
+        return Ok(format!("{text}{profile}"));
     }
     if let Some(report) = run.trace()? {
         let trace = TracePage::new(report, run.facts());
         return Ok(format!("{text}\n{}", trace.text()));
+    }
+    if let Some(report) = run.tune()? {
+        return Ok(format!("{text}\n{}", tune::text(&report, bold)));
     }
     let samples = run.samples()?;
     let number = count(samples.values.len() as u64);
@@ -54,6 +67,7 @@ pub fn text(run: &Run, bold: bool) -> Result<String, ReadError> {
         text.push('\n');
         text.push_str(&figures(&result).bold(bold).render(WIDTH));
     }
+    text.push_str(&profile);
     Ok(text)
 }
 

@@ -70,3 +70,4 @@ pub mod schedule;
 mod simulation;
 pub mod steady;
 pub mod tally;
+pub mod tune;

@@ -227,7 +227,8 @@ fn functions_words_and_unsigned_arguments_are_exact() {
         let seen = by_role(&plan, &events);
         let starts: Vec<(u64, u64)> = (251..=ROUNDS).map(|i| (i, i + 1000)).collect();
         assert_eq!(seen["WaitStart"], starts, "{flags:?}");
-        assert_eq!(seen["WaitEnd"].len() as u64, ROUNDS);
+        // Of an end outside of a wait nothing is told.
+        assert_eq!(seen["WaitEnd"].len(), starts.len());
         let all = |from: u64| (1..=ROUNDS).map(|i| (from + i, 0)).collect::<Vec<_>>();
         assert_eq!(seen["Stage(0)"], all(0), "{flags:?}");
         assert_eq!(

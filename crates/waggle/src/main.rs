@@ -12,10 +12,13 @@ mod interrupt;
 mod lab;
 mod open_files;
 mod preflight;
+mod profile;
+mod profiling;
 mod report;
 mod server;
 mod sysbench;
 mod trace;
+mod tune;
 mod watch;
 
 use std::process::ExitCode;
@@ -50,6 +53,8 @@ enum Verb {
     Watch(Box<watch::Args>),
     Lab(Box<lab::Args>),
     Trace(Box<trace::Args>),
+    Tune(Box<tune::Args>),
+    Profile(Box<profile::Args>),
     Report(report::Args),
     Compare(compare::Args),
     Copy(Box<copy::Args>),
@@ -69,6 +74,8 @@ fn main() -> ExitCode {
         Verb::Watch(args) => watch::run(*args, &out),
         Verb::Lab(args) => lab::run(*args, &out),
         Verb::Trace(args) => trace::run(*args, &out),
+        Verb::Tune(args) => tune::run(*args, &out),
+        Verb::Profile(args) => profile::run(*args, &out),
         Verb::Report(args) => report::run(args, &out),
         Verb::Compare(args) => compare::run(args, &out),
         Verb::Copy(args) => copy::run(*args, &out),

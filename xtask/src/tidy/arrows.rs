@@ -10,11 +10,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "waggle",
         &[
-            "agent", "copy", "export", "load", "trace", "probes", "report", "server", "symbols",
-            "stats", "wire", "digest",
+            "agent", "copy", "export", "load", "profile", "trace", "probes", "report", "server",
+            "symbols", "stats", "wire", "digest",
         ],
     ),
     ("export", &["agent", "stats"]),
+    (
+        "profile",
+        &[
+            "agent", "trace", "probes", "server", "symbols", "stats", "digest",
+        ],
+    ),
     (
         "agent",
         &["probes", "server", "symbols", "stats", "wire", "digest"],
@@ -36,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const TEST_ARROWS: &[(&str, &[&str])] = &[
     ("load", &["server"]),
     ("probes", &["wire"]),
+    ("profile", &["wire"]),
     ("trace", &["wire"]),
     ("symbols", &["server", "wire"]),
 ];

@@ -4,7 +4,8 @@
 //! A probe costs its hits, a trap each, and its program's run time. A trap is timed once on the
 //! agent itself; programs' mean run times come from one sample of the kernel's own counters, short
 //! where statements are many, taken with everything on. What is left out later makes a hit cheaper
-//! than is said here. Neighbours: `keeper` holds the sum against the budget, views print it.
+//! than is said here. Nobody need wait for a lock in that moment, so the programs on locks time
+//! themselves. Neighbours: `keeper` holds the sum against the budget, views print it.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use waggle_probes::kernel::RunTimeStats;
 use waggle_probes::sched::SchedProbe;
 use waggle_server::cpu;
 
-use super::followed::Followed;
+use super::followed::{Followed, Hits};
 use crate::statement::ServerId;
 use crate::view::{OwnView, ProbeCost};
 
@@ -44,6 +45,8 @@ pub(super) struct Cost {
     switches: Option<u64>,
     /// The server's CPU time since the last [`Self::take_server_ns`], ns.
     server_ns: f64,
+    /// Run time of the programs on locks, which time themselves, ns.
+    lock_ns: u64,
 }
 
 impl Default for Cost {
@@ -59,6 +62,7 @@ impl Default for Cost {
             is_begun: false,
             switches: None,
             server_ns: 0.0,
+            lock_ns: 0,
         }
     }
 }
@@ -139,24 +143,29 @@ impl Cost {
     /// Takes in what the probes were hit since the last call. `scheduled` while the scheduler's
     /// probe is in place, which every context switch of the host passes.
     pub(super) fn count(&mut self, servers: &mut [Followed], scheduled: bool) {
-        let (mut statements, mut locks) = (0, 0);
+        let mut new = Hits::default();
         for server in servers {
-            let new = server.new_hits();
-            statements += new.0;
-            locks += new.1;
+            let hits = server.new_hits();
+            new.statements += hits.statements;
+            new.locks += hits.locks;
+            new.lock_ns += hits.lock_ns;
         }
+        self.lock_ns += new.lock_ns;
         let now = scheduled.then(context_switches).flatten();
         let before = std::mem::replace(&mut self.switches, now);
         let switches = now
             .zip(before)
             .map_or(0, |(now, before)| now.saturating_sub(before));
         for (at, hits) in [
-            (STATEMENTS, statements),
+            (STATEMENTS, new.statements),
             (SCHEDULER, switches),
-            (LOCKS, locks),
+            (LOCKS, new.locks),
         ] {
             let probe = &mut self.probes[at];
             probe.hits += hits;
+            if at == LOCKS && probe.hits > 0 {
+                probe.program_ns = Some(self.lock_ns as f64 / probe.hits as f64);
+            }
             self.server_ns += hits as f64 * probe.hit_ns();
         }
     }

@@ -45,6 +45,15 @@ impl Eye {
     }
 }
 
+/// How often a server's probes were hit.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hits {
+    pub(super) statements: u64,
+    /// Of those on locks, and how long their programs ran for them, ns.
+    pub(super) locks: u64,
+    pub(super) lock_ns: u64,
+}
+
 /// A server and all that is known of it.
 pub(super) struct Followed {
     pub(super) id: ServerId,
@@ -74,8 +83,8 @@ pub(super) struct Followed {
     status: Option<ServerStatus>,
     /// Its ring buffer is the one that is larger than the others'.
     pub(super) has_first_ring: bool,
-    /// Hits of the statement probe and of those on locks that were told.
-    hits_told: (u64, u64),
+    /// What was told of it.
+    told: Hits,
 }
 
 impl Followed {
@@ -122,7 +131,7 @@ impl Followed {
             status_sampler: status.context("cannot read the server's counters")?,
             status: None,
             has_first_ring: false,
-            hits_told: (0, 0),
+            told: Hits::default(),
             process,
         })
     }
@@ -314,12 +323,21 @@ impl Followed {
         }
     }
 
-    /// Hits of the statement probe, and of those on locks, since the last call.
-    pub(super) fn new_hits(&mut self) -> (u64, u64) {
-        let (statements, locks) = self.hits_told;
-        let locks_now = self.locks.as_ref().map_or(locks, |locks| locks.hits());
-        self.hits_told = (self.aggregate.hits(), locks_now.max(locks));
-        (self.hits_told.0 - statements, self.hits_told.1 - locks)
+    /// What its probes were hit since the last call.
+    pub(super) fn new_hits(&mut self) -> Hits {
+        let told = self.told;
+        let locks = self.locks.as_ref().map(|locks| locks.cost());
+        let (locks, lock_ns) = locks.unwrap_or((told.locks, told.lock_ns));
+        self.told = Hits {
+            statements: self.aggregate.hits(),
+            locks: locks.max(told.locks),
+            lock_ns: lock_ns.max(told.lock_ns),
+        };
+        Hits {
+            statements: self.told.statements - told.statements,
+            locks: self.told.locks - told.locks,
+            lock_ns: self.told.lock_ns - told.lock_ns,
+        }
     }
 
     /// What the source can know.
@@ -332,6 +350,16 @@ impl Followed {
                 let why = "thousands of sessions waited at once: the probes that name whom a wait \
                            for a metadata lock is for were taken off, to spare the server";
                 missing.push(("metadata-lock blockers".to_owned(), why.to_owned()));
+            }
+            let lost = self.locks.iter().map(|locks| locks.lost());
+            let (untold, ring_full) =
+                lost.fold((0, 0), |sum, lost| (sum.0 + lost.0, sum.1 + lost.1));
+            if untold + ring_full > 0 {
+                let why = format!(
+                    "{ring_full} steps of waits for locks found no room between kernel and agent, \
+                     {untold} waits none in its tables: waits that ended may be more than counted"
+                );
+                missing.push(("some lock waits".to_owned(), why));
             }
             for (what, why) in [("lock_waits", &self.no_locks), ("times", &self.no_times)] {
                 missing.extend(why.iter().map(|why| (what.to_owned(), why.clone())));

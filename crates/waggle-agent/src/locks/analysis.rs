@@ -11,7 +11,8 @@ use std::collections::{HashMap, VecDeque};
 use waggle_probes::lock::{LockEvent, LockReport, Thread};
 
 use super::deadlocks::{Deadlocks, Pending};
-use super::search::{MODES_MARIADB, MODES_MYSQL, Search, metadata_object};
+use super::modes::Numbering;
+use super::search::{Search, metadata_object};
 use crate::lock::{Deadlock, LockKind, LockObject, LockWait, Party};
 use crate::sessions::{Moment, Sessions};
 
@@ -78,7 +79,7 @@ struct Ended {
 /// Waits and deadlocks of one server.
 pub struct Analysis {
     edge_replaces: bool,
-    modes: &'static [&'static str],
+    modes: Numbering,
     next_id: u64,
     open: HashMap<u64, Open>,
     ended: VecDeque<Ended>,
@@ -106,9 +107,9 @@ impl Analysis {
         Self {
             edge_replaces,
             modes: if edge_replaces {
-                &MODES_MYSQL
+                Numbering::MySql
             } else {
-                &MODES_MARIADB
+                Numbering::MariaDb
             },
             next_id: 1,
             open: HashMap::new(),
@@ -177,14 +178,14 @@ impl Analysis {
                 mode,
                 key,
             } => {
-                let names = self.modes;
+                let modes = self.modes;
                 if let Some(search) = self.search(event.tid, time_ns) {
                     if depth == 0 {
                         *search = Search::default();
                         search.time_ns = time_ns;
                     }
                     search.from(waiter, context, depth);
-                    let object = metadata_object(key, mode, names);
+                    let object = metadata_object(key, mode, modes);
                     search.objects.insert(context, object);
                 }
             }

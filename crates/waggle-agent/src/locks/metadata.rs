@@ -4,11 +4,14 @@
 //! visit sessions that hold only what plain statements need and wait for nothing (its "fast path"
 //! keeps no list of them), but its table of locks shows them, so that they are told apart here by
 //! the same rule as the server's: which modes exclude each other.
+//! Neighbours: [`modes`](super::modes) knows that rule, [`analysis`](super::analysis) keeps
+//! the waits.
 //!
-//! Invariant: a mode that is not known excludes nothing.
+//! Invariant: a wait of which the table shows no blocker is told without one.
 
 use super::analysis::{Analysis, WaitDetail};
 use super::inspect::{Finding, MetadataHold};
+use super::modes::excludes;
 use crate::lock::{LockKind, LockObject};
 
 /// Adds what the tables say about waits for metadata locks.
@@ -76,96 +79,5 @@ fn detail(
         },
         transaction_us: [age(waiter), held.and_then(|h| age(h.connection_id))],
         moment: finding.moment,
-    }
-}
-
-/// Whether a lock held in mode `held` keeps one from being granted in mode `wanted`. By the
-/// servers' tables of compatibility of granted locks, for objects and for scopes alike: the modes
-/// of the two meet in `SHARED` and `EXCLUSIVE` only, which mean the same in both.
-fn excludes(held: &str, wanted: &str) -> bool {
-    let excluded_by: &[&str] = match wanted {
-        "INTENTION_EXCLUSIVE" => &["SHARED", "EXCLUSIVE"],
-        "SHARED" => &["INTENTION_EXCLUSIVE", "EXCLUSIVE"],
-        "SHARED_HIGH_PRIO" => &["EXCLUSIVE"],
-        "SHARED_READ" => &["SHARED_NO_READ_WRITE", "EXCLUSIVE"],
-        "SHARED_WRITE" | "SHARED_WRITE_LOW_PRIO" => &[
-            "SHARED_READ_ONLY",
-            "SHARED_NO_WRITE",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ],
-        "SHARED_UPGRADABLE" => &[
-            "SHARED_UPGRADABLE",
-            "SHARED_NO_WRITE",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ],
-        "SHARED_READ_ONLY" => &[
-            "SHARED_WRITE",
-            "SHARED_WRITE_LOW_PRIO",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ],
-        "SHARED_NO_WRITE" => &[
-            "SHARED_WRITE",
-            "SHARED_WRITE_LOW_PRIO",
-            "SHARED_UPGRADABLE",
-            "SHARED_NO_WRITE",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ],
-        "SHARED_NO_READ_WRITE" => &[
-            "SHARED_READ",
-            "SHARED_WRITE",
-            "SHARED_WRITE_LOW_PRIO",
-            "SHARED_UPGRADABLE",
-            "SHARED_READ_ONLY",
-            "SHARED_NO_WRITE",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ],
-        "EXCLUSIVE" => &[
-            "INTENTION_EXCLUSIVE",
-            "SHARED",
-            "SHARED_HIGH_PRIO",
-            "SHARED_READ",
-            "SHARED_WRITE",
-            "SHARED_WRITE_LOW_PRIO",
-            "SHARED_UPGRADABLE",
-            "SHARED_READ_ONLY",
-            "SHARED_NO_WRITE",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ],
-        _ => &[],
-    };
-    excluded_by.contains(&held)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exclusion_goes_both_ways() {
-        let modes = [
-            "SHARED_HIGH_PRIO",
-            "SHARED_READ",
-            "SHARED_WRITE",
-            "SHARED_UPGRADABLE",
-            "SHARED_READ_ONLY",
-            "SHARED_NO_WRITE",
-            "SHARED_NO_READ_WRITE",
-            "EXCLUSIVE",
-        ];
-        for one in modes {
-            for two in modes {
-                assert_eq!(excludes(one, two), excludes(two, one), "{one} {two}");
-            }
-            assert!(excludes("EXCLUSIVE", one), "{one}");
-            assert!(!excludes("BACKUP_DDL", one), "{one}");
-        }
-        assert!(!excludes("SHARED_WRITE", "SHARED_READ"));
-        assert!(!excludes("INTENTION_EXCLUSIVE", "INTENTION_EXCLUSIVE"));
     }
 }

@@ -15,6 +15,7 @@ mod analysis;
 mod deadlocks;
 mod inspect;
 mod metadata;
+mod modes;
 mod search;
 #[cfg(test)]
 mod tests;

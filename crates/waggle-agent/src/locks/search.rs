@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use waggle_probes::lock::Thread;
 
+use super::modes::{self, Numbering};
 use crate::lock::LockObject;
 use crate::sessions::printable;
 
@@ -55,7 +56,7 @@ impl Search {
 }
 
 /// What a metadata lock is on, from its key.
-pub(super) fn metadata_object(key: &[u8], mode: u32, names: &[&str]) -> LockObject {
+pub(super) fn metadata_object(key: &[u8], mode: u32, numbering: Numbering) -> LockObject {
     let mut parts = key.get(1..).unwrap_or_default().split(|byte| *byte == 0);
     let (database, name) = (parts.next(), parts.next());
     let text = |part: Option<&[u8]>| printable(part.unwrap_or_default());
@@ -64,41 +65,13 @@ pub(super) fn metadata_object(key: &[u8], mode: u32, names: &[&str]) -> LockObje
         (database, name) if database.is_empty() => name,
         (database, name) => format!("{database}.{name}"),
     };
-    let name = names.get(mode as usize).copied().unwrap_or_default();
     LockObject {
         unknown_because: table
             .is_empty()
             .then(|| "a lock of the whole server".to_owned()),
         table,
         index: String::new(),
-        mode_wanted: name.to_owned(),
+        mode_wanted: modes::name(mode, numbering).to_owned(),
         mode_held: String::new(),
     }
 }
-
-/// Modes of metadata locks in the order of each family's `enum_mdl_type`.
-pub(super) const MODES_MYSQL: [&str; 11] = [
-    "INTENTION_EXCLUSIVE",
-    "SHARED",
-    "SHARED_HIGH_PRIO",
-    "SHARED_READ",
-    "SHARED_WRITE",
-    "SHARED_WRITE_LOW_PRIO",
-    "SHARED_UPGRADABLE",
-    "SHARED_READ_ONLY",
-    "SHARED_NO_WRITE",
-    "SHARED_NO_READ_WRITE",
-    "EXCLUSIVE",
-];
-pub(super) const MODES_MARIADB: [&str; 10] = [
-    "INTENTION_EXCLUSIVE",
-    "SHARED",
-    "SHARED_HIGH_PRIO",
-    "SHARED_READ",
-    "SHARED_WRITE",
-    "SHARED_UPGRADABLE",
-    "SHARED_READ_ONLY",
-    "SHARED_NO_WRITE",
-    "SHARED_NO_READ_WRITE",
-    "EXCLUSIVE",
-];

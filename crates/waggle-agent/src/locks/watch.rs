@@ -24,9 +24,9 @@ use crate::sql::Access;
 
 /// Most events taken in one poll.
 const EVENTS_MAX: usize = 50_000;
-/// More events than this in a second are a server with thousands of sessions behind one metadata
-/// lock, whose search for blockers would be slowed.
-const EVENTS_PER_S_MAX: u64 = 20_000;
+/// More hits than this in a second are a server with many sessions behind one metadata lock, whose
+/// search for blockers would be slowed.
+const HITS_PER_S_MAX: u64 = 20_000;
 /// The server's error for a deadlock's victim.
 const ER_LOCK_DEADLOCK: u32 = 1213;
 /// How often those who wait or block are looked at.
@@ -41,6 +41,7 @@ pub struct LockWatch {
     inspector: Option<Inspector>,
     problem: Option<String>,
     looked: Option<Instant>,
+    /// When the second began in which hits are counted, and how many there were before.
     second: (Instant, u64),
     edges_shed: bool,
     /// A statement fell victim to a deadlock that no probe tells of.
@@ -155,7 +156,9 @@ impl LockWatch {
                 analysis.observe(&event, sessions);
             })
         });
-        self.shed(events as u64);
+        if events > 0 {
+            self.shed();
+        }
         if let Some(finding) = self.inspector.as_mut().and_then(Inspector::answer) {
             self.learn(&finding);
         }
@@ -176,20 +179,23 @@ impl LockWatch {
         events
     }
 
-    /// Takes the dearest sites off when they are passed too often.
-    fn shed(&mut self, events: u64) {
-        self.second.1 += events;
-        if self.second.0.elapsed() < Duration::from_secs(1) {
-            if self.second.1 > EVENTS_PER_S_MAX
-                && !self.edges_shed
-                && let Some(probe) = &mut self.probe
-            {
-                probe.detach_metadata_edges();
-                self.edges_shed = true;
-            }
-            return;
+    /// Takes the dearest sites off when they are passed too often: those counted too that found no
+    /// room in the ring, of which there are most then.
+    fn shed(&mut self) {
+        let hits = self.counters().hits;
+        let (since, before) = self.second;
+        // Counted since the window began, which may be long ago if this process had no processor.
+        let seconds = since.elapsed().as_secs_f64().max(1.0);
+        if hits.saturating_sub(before) as f64 > HITS_PER_S_MAX as f64 * seconds
+            && !self.edges_shed
+            && let Some(probe) = &mut self.probe
+        {
+            probe.detach_metadata_edges();
+            self.edges_shed = true;
         }
-        self.second = (Instant::now(), 0);
+        if since.elapsed() >= Duration::from_secs(1) {
+            self.second = (Instant::now(), hits);
+        }
     }
 
     /// Looks at what those do now who wait or block.
@@ -273,9 +279,11 @@ impl LockWatch {
         (self.analysis.dropped(), ring_full)
     }
 
-    /// How often the server passed one of the sites: what the watching of locks costs it.
-    pub fn hits(&self) -> u64 {
-        self.counters().hits
+    /// How often the server passed one of the sites, and how long the programs there ran, ns: what
+    /// the watching of locks costs it, but for the traps.
+    pub fn cost(&self) -> (u64, u64) {
+        let counters = self.counters();
+        (counters.hits, counters.run_ns)
     }
 
     fn counters(&self) -> LockCounters {

@@ -21,6 +21,7 @@ mod framer;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod hidden;
 mod losses;
 mod outcome;
 mod parts;
@@ -28,6 +29,7 @@ mod place;
 mod resync;
 mod ring;
 mod session;
+mod step;
 mod stream;
 mod texts;
 mod tls;
@@ -40,6 +42,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Abilities, Observation, Source, SourceKind};
 use flows::Flows;
+use hidden::Dropped;
 use place::Place;
 use ring::{Frame, Ring, RingPlan};
 
@@ -52,6 +55,10 @@ pub const TEXT_BYTES_MAX: usize = 64 << 10;
 /// How long the end waits for packets that the kernel has and did not hand over yet: two ticks of
 /// its timer are 40 ms, on a machine that is busy they come late.
 const LAST_BLOCK: Duration = Duration::from_millis(500);
+/// Times at which packets were dropped that are remembered.
+const DROPS_MAX: usize = 64;
+/// Packets that were dropped so long before the end had others behind them, ns.
+const LAST_DROP_NS: u64 = 2_000_000_000;
 /// A clock that moved by more between two looks was set, not slewed, ns.
 const CLOCK_STEP_NS: i64 = 1_000_000;
 
@@ -103,6 +110,10 @@ pub struct PacketSource {
     /// Between 1970 and the monotonic clock's zero, ns, at the last look.
     clock_offset_ns: i64,
     where_it_looks: String,
+    /// What was dropped lately.
+    drops: Vec<Dropped>,
+    /// When the ring was last read, monotonic clock, ns.
+    looked_ns: u64,
 }
 
 impl PacketSource {
@@ -152,7 +163,29 @@ impl PacketSource {
             counters: PacketCounters::default(),
             clock_offset_ns: clock_offset_ns(),
             where_it_looks: format!("packets of TCP port {} on {interfaces}", ports.join(", ")),
+            drops: Vec::new(),
+            looked_ns: now_ns(),
         })
+    }
+
+    /// Takes note of what found no room in the ring between two moments.
+    fn note_drops(&mut self, after_ns: u64, before_ns: u64) -> anyhow::Result<()> {
+        let counts = self.ring.counts().context("reading the ring's counters")?;
+        let packets = counts.dropped;
+        if packets == 0 {
+            return Ok(());
+        }
+        self.counters.dropped += packets;
+        // An older one would have shown by now.
+        if self.drops.len() >= DROPS_MAX {
+            self.drops.remove(0);
+        }
+        self.drops.push(Dropped {
+            after_ns,
+            before_ns,
+            packets,
+        });
+        Ok(())
     }
 
     /// Readable when packets wait; who polls in between loses nothing unless the ring fills.
@@ -170,13 +203,19 @@ impl PacketSource {
     }
 }
 
+fn read_clock(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// Of the monotonic clock.
+fn now_ns() -> u64 {
+    read_clock(ClockId::Monotonic).unsigned_abs()
+}
+
 /// Between 1970 and the monotonic clock's zero, ns.
 fn clock_offset_ns() -> i64 {
-    let read = |clock| {
-        let time = clock_gettime(clock);
-        time.tv_sec * 1_000_000_000 + time.tv_nsec
-    };
-    read(ClockId::Realtime) - read(ClockId::Monotonic)
+    read_clock(ClockId::Realtime) - read_clock(ClockId::Monotonic)
 }
 
 impl Source for PacketSource {
@@ -202,8 +241,10 @@ impl Source for PacketSource {
             ),
             (
                 "lost",
-                "what a gap in the packets hides is estimated from its bytes and the connection's \
-                 mean bytes a statement; user and database are then those last seen",
+                "what a gap in the packets hides is estimated from its bytes, the connection's \
+                 usual statement and what the server said meanwhile; what was dropped last of all \
+                 from its packets; a first statement on a connection that was open before is not \
+                 counted if it is not seen whole; user and database are then those last seen",
             ),
             (
                 "user",
@@ -231,6 +272,9 @@ impl Source for PacketSource {
         let step = (offset_ns - self.clock_offset_ns).abs();
         self.flows.shared.is_clock_doubtful = step > CLOCK_STEP_NS;
         self.clock_offset_ns = offset_ns;
+        // A full ring takes nothing more until it is read: what was dropped came before this.
+        let begun_ns = now_ns();
+        self.note_drops(self.looked_ns, begun_ns)?;
         self.place.may_read = true;
         let mut count = 0;
         let mut counted = |observation: Observation<'_>| {
@@ -257,16 +301,14 @@ impl Source for PacketSource {
         );
         flows.shared.losses.tell(&mut counted);
         self.counters.packets += packets as u64;
-        self.counters.dropped += self
-            .ring
-            .counts()
-            .context("reading the ring's counters")?
-            .dropped;
+        self.note_drops(begun_ns, begun_ns)?;
+        self.looked_ns = begun_ns;
         Ok(count)
     }
 
     /// Takes the block that the kernel still fills: it hands over only what is full or has waited.
     fn finish(&mut self, each: &mut dyn FnMut(Observation<'_>)) -> anyhow::Result<usize> {
+        let ends_ns = now_ns();
         let mut count = self.poll(each)?;
         // What comes later belongs to statements that had not ended.
         let due = self.ring.put();
@@ -288,6 +330,16 @@ impl Source for PacketSource {
                 deadline = Instant::now() + LAST_BLOCK;
             }
         }
+        // Connections that went on after an older one have counted it; the others were idle.
+        let mut last = std::mem::take(&mut self.drops);
+        last.retain(|dropped| dropped.before_ns.saturating_add(LAST_DROP_NS) >= ends_ns);
+        for dropped in last {
+            self.flows.end_with(dropped, self.counters.packets);
+        }
+        self.flows.shared.losses.tell(&mut |observation| {
+            count += 1;
+            each(observation);
+        });
         Ok(count)
     }
 }

@@ -466,11 +466,11 @@ fn statements_that_do_not_wait_pass_no_probe() {
     let _turn = turn();
     for flavour in flavours() {
         let (mut stage, admin) = with_table(flavour, &[], false);
-        let before = stage.watch.hits();
+        let before = stage.watch.cost().0;
         for _ in 0..50 {
             admin.run(&["UPDATE t SET b = b + 1 WHERE id = 1", "SELECT * FROM t"]);
         }
-        let idle = stage.watch.hits();
+        let idle = stage.watch.cost().0;
         // One wait is a few hits.
         let a = stage.client();
         admin.run(&["BEGIN", "UPDATE t SET b = 7 WHERE id = 1"]);
@@ -480,7 +480,7 @@ fn statements_that_do_not_wait_pass_no_probe() {
         });
         admin.run(&["COMMIT"]);
         a.end().expect("a got the lock");
-        let waited = stage.watch.hits();
+        let waited = stage.watch.cost().0;
         assert_eq!((before, idle), (before, before), "{flavour}");
         assert!((2..=6).contains(&(waited - idle)), "{}", waited - idle);
     }

@@ -321,3 +321,69 @@ fn what_finds_no_room_is_counted() {
         );
     }
 }
+
+/// As above, but nothing comes after what was dropped that would show it.
+#[test]
+fn what_finds_no_room_last_of_all_is_counted() {
+    for flavour in flavours() {
+        let server = server(flavour);
+        let mut plan = PacketPlan::of(server.pid());
+        plan.ring_bytes = 1 << 20;
+        let mut ear = Ear::with(&plan);
+        let mut connection = Connection::connect(&tcp(&server, "ssl-mode=disabled")).expect("TCP");
+        let mut admin = Connection::connect(&server.dsn_socket()).expect("a connection");
+        let before = questions(&mut admin);
+        for number in 0..20_000 {
+            let sql = format!("DO 'some text that takes room {number:06}'");
+            connection.query(sql.as_bytes()).expect("it runs");
+        }
+        ear.finish();
+        let executed = questions(&mut admin) - before - 1;
+        let lost = ear.lost["packets_dropped"];
+        assert!(lost > 5_000, "{flavour}: {lost}");
+        let told = ear.statements.len() as u64 + lost;
+        assert!(
+            told.abs_diff(executed) <= executed / 100,
+            "{flavour}: {told} of {executed}"
+        );
+    }
+}
+
+/// A statement that takes more room than there is, and small ones behind it.
+#[test]
+fn small_statements_after_a_large_one_are_seen() {
+    for flavour in flavours() {
+        let server = server(flavour);
+        let mut connection = Connection::connect(&tcp(&server, "ssl-mode=disabled")).expect("TCP");
+        let mut admin = Connection::connect(&server.dsn_socket()).expect("a connection");
+        let mut ear = Ear::at(&server);
+        // Where statements begin on it is known from the first that is seen whole.
+        connection.query(b"DO 'in step'").expect("it runs");
+        ear.until_text("DO 'in step'");
+        for statements in [10, 100] {
+            ear.statements.clear();
+            ear.lost.clear();
+            let before = questions(&mut admin);
+            let mut long = b"SELECT LENGTH('".to_vec();
+            long.resize(16 << 20, b'x');
+            long.extend_from_slice(b"')");
+            connection.query(&long).expect("a statement of 16 MiB");
+            ear.listen();
+            for number in 0..statements {
+                let sql = format!("DO {number}");
+                connection.query(sql.as_bytes()).expect("it runs");
+            }
+            ear.until_text(&format!("DO {}", statements - 1));
+            let executed = questions(&mut admin) - before - 1;
+            // What hides in the large one is estimated, itself at least.
+            let told = ear.statements.len() as u64 + ear.lost.values().sum::<u64>();
+            let small = ear.statements.iter().filter(|s| s.text.starts_with("DO "));
+            assert_eq!(small.count(), statements, "{flavour}: {:?}", ear.lost);
+            assert!(
+                (executed..executed + 64).contains(&told),
+                "{flavour}: {told} of {executed}: {:?}",
+                ear.lost
+            );
+        }
+    }
+}

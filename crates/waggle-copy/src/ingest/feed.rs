@@ -11,6 +11,8 @@ use crate::rows::Encoder;
 
 /// What leaves at once, about: enough for few system calls, little enough that both servers work.
 const SEND_BYTES: usize = 64 << 10;
+/// Marked rows of a slice, so that what is remembered of them is bounded.
+const MARKED_MAX: usize = 1000;
 
 /// A running SELECT and its lines.
 pub(super) struct Feed<'c> {
@@ -21,6 +23,8 @@ pub(super) struct Feed<'c> {
     bytes: u64,
     is_full: bool,
     last: Option<KeyValue>,
+    /// Keys of the slice's marked rows.
+    marked: Vec<KeyValue>,
     /// The source's error, which the sender cannot carry.
     error: Option<Error>,
     is_over: bool,
@@ -35,6 +39,7 @@ impl<'c> Feed<'c> {
             bytes: 0,
             is_full: false,
             last: None,
+            marked: Vec::new(),
             error: None,
             is_over: false,
         }
@@ -43,6 +48,7 @@ impl<'c> Feed<'c> {
     /// Begins the next slice.
     pub(super) fn begin(&mut self) {
         (self.bytes, self.is_full, self.last) = (0, false, None);
+        self.marked.clear();
     }
 
     /// Appends lines, and parts of lines, to what leaves next. Gives how many ended; appends
@@ -73,18 +79,30 @@ impl<'c> Feed<'c> {
             Some(Piece::Row(row)) => {
                 self.encoder.row(row, out)?;
                 self.bytes += row.len() as u64;
-                if self.bytes >= self.slice_bytes {
-                    self.is_full = true;
-                    self.last = Some(self.encoder.key(row)?);
+                let is_marked = self.encoder.is_marked();
+                if is_marked || self.bytes >= self.slice_bytes {
+                    let key = self.encoder.key(row)?;
+                    if is_marked {
+                        self.marked.push(key.clone());
+                    }
+                    if self.bytes >= self.slice_bytes || self.marked.len() >= MARKED_MAX {
+                        self.is_full = true;
+                        self.last = Some(key);
+                    }
                 }
                 Ok(1)
             }
             Some(Piece::Part { bytes, is_last }) => {
                 self.bytes += bytes.len() as u64;
                 let key = self.encoder.part(bytes, is_last, out)?;
-                if self.bytes >= self.slice_bytes && key.is_some() {
-                    self.is_full = true;
-                    self.last = key;
+                if let Some(key) = key {
+                    if self.encoder.is_marked() {
+                        self.marked.push(key.clone());
+                    }
+                    if self.bytes >= self.slice_bytes || self.marked.len() >= MARKED_MAX {
+                        self.is_full = true;
+                        self.last = Some(key);
+                    }
                 }
                 Ok(u64::from(is_last))
             }
@@ -99,6 +117,11 @@ impl<'c> Feed<'c> {
     /// The key of the slice's last row; `None` when the range ended with it.
     pub(super) fn last(&mut self) -> Option<KeyValue> {
         self.last.take()
+    }
+
+    /// Keys of the slice's marked rows.
+    pub(super) fn marked(&self) -> &[KeyValue] {
+        &self.marked
     }
 
     /// What went wrong at the source.

@@ -10,6 +10,7 @@
 //! every row as it came; a frontier that is not the one this process left ends the copy.
 
 mod feed;
+mod retype;
 mod slice;
 
 use std::collections::VecDeque;
@@ -46,14 +47,16 @@ pub fn run(
     let left: VecDeque<Range> = ranges.into_iter().filter(|range| !range.is_done).collect();
     let queue = Mutex::new(left);
     let failed = Mutex::new(None);
+    let spare = snapshot.spare.map(Mutex::new);
     std::thread::scope(|scope| {
         for reader in snapshot.readers {
-            let (queue, failed) = (&queue, &failed);
+            let (queue, failed, spare) = (&queue, &failed, spare.as_ref());
             scope.spawn(move || {
                 let worker = Worker {
                     plan,
                     tables,
                     queue,
+                    spare,
                     throttle,
                     control,
                 };
@@ -75,6 +78,8 @@ struct Worker<'a> {
     plan: &'a Plan,
     tables: &'a [Table],
     queue: &'a Mutex<VecDeque<Range>>,
+    /// For questions about a row, while the reader gives rows.
+    spare: Option<&'a Mutex<Connection>>,
     throttle: &'a Throttle,
     control: &'a Control,
 }
@@ -130,6 +135,7 @@ impl Worker<'_> {
             table,
             range,
             load: rows::load(table),
+            spare: self.spare,
             writer,
         };
         let mut feed = Feed::new(stream, encoder, slice_bytes);

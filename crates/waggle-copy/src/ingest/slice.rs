@@ -4,9 +4,12 @@
 //! than a warning, so a slice with a warning, or with fewer rows stored than sent, is rolled back
 //! and the row is named.
 
+use std::sync::Mutex;
+
 use waggle_wire::{Connection, Error};
 
 use super::feed::Feed;
+use super::retype::retype;
 use crate::error::CopyError;
 use crate::job::Plan;
 use crate::range::Range;
@@ -22,6 +25,7 @@ pub(super) struct Slices<'a> {
     /// As the target has it.
     pub(super) range: Range,
     pub(super) load: String,
+    pub(super) spare: Option<&'a Mutex<Connection>>,
     pub(super) writer: &'a mut Connection,
 }
 
@@ -48,6 +52,12 @@ impl Slices<'_> {
                 return Err(CopyError::target(doing)(error));
             }
         };
+        if let (Some(spare), false) = (self.spare, feed.marked().is_empty())
+            && let Err(error) = retype(spare, self.writer, self.table, feed.marked())
+        {
+            self.undo();
+            return Err(error);
+        }
         let mut next = self.range.clone();
         next.rows += rows;
         next.bytes += feed.bytes();

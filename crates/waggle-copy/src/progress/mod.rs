@@ -16,8 +16,12 @@ use crate::table::{Table, TableName};
 /// The database at the target that all of it is in.
 pub const DATABASE: &str = "waggle_copy";
 
-/// Of the tables' layout; a job of another one is refused.
-pub const FORMAT: u32 = 1;
+/// Of a job whose JSON, if it has any, is what its text says; jobs of numbers that are not known
+/// are refused.
+const FORMAT_TEXT: u32 = 1;
+/// Of a job whose JSON has its types as well: one that changed its way would lack them in the rows
+/// that it has copied already.
+const FORMAT_TYPED: u32 = 2;
 
 /// Of a range's row, in the order that `range` reads them.
 const COLUMNS: &str = "table_no, range_no, low, high, frontier, is_done, rows_copied, bytes_copied";
@@ -107,7 +111,12 @@ impl Job {
     ///
     /// # Errors
     /// What the target says, and [`CopyError::Progress`] for a job of another source or layout.
-    pub fn install(&mut self, target: &mut Connection, source: &str) -> Result<(), CopyError> {
+    pub fn install(
+        &mut self,
+        target: &mut Connection,
+        source: &str,
+        tables: &[Table],
+    ) -> Result<(), CopyError> {
         let job = self.name().to_owned();
         let database = format!("CREATE DATABASE IF NOT EXISTS {DATABASE}");
         for sql in [database.as_str()].into_iter().chain(TABLES) {
@@ -115,33 +124,49 @@ impl Job {
         }
         let sql = format!(
             "INSERT IGNORE INTO waggle_copy.jobs (job, format, source) \
-             VALUES ('{job}', {FORMAT}, X'{}')",
+             VALUES ('{job}', {}, X'{}')",
+            format(tables),
             hex(source.as_bytes())
         );
         run(target, &sql, "noting the job")?;
-        let sql = format!("SELECT format, source FROM waggle_copy.jobs WHERE job = '{job}'");
-        let found = rows(target, &sql, "reading the job")?;
-        let row = found.first().ok_or_else(|| gone("the job's row"))?;
-        if number(row, 0)? != u64::from(FORMAT) {
-            return Err(CopyError::Progress(format!(
-                "job {job} was begun by another version; drop database {DATABASE} and the copied \
-                 tables to begin anew"
-            )));
-        }
-        if text(row, 1)? != source {
-            return Err(CopyError::Progress(format!(
-                "job {job} copies from {}, not from {source}; give this copy another --job",
-                text(row, 1)?
-            )));
-        }
+        self.check_source(target, source, tables)?;
         let doing = "taking the job over";
         run(target, "BEGIN", doing)?;
-        let sql = format!("UPDATE waggle_copy.jobs SET owner = owner + 1 WHERE job = '{job}'");
+        let sql = format!(
+            "UPDATE waggle_copy.jobs SET owner = owner + 1, \
+             format = IF(position IS NULL, {}, format) WHERE job = '{job}'",
+            format(tables)
+        );
         run(target, &sql, doing)?;
         let sql = format!("SELECT owner FROM waggle_copy.jobs WHERE job = '{job}'");
         let found = rows(target, &sql, doing)?;
         self.owner = number(found.first().ok_or_else(|| gone("the job's row"))?, 0)?;
         run(target, "COMMIT", doing)
+    }
+
+    /// Whether the target's notes allow this job, before anything is changed: those of another
+    /// source, of other tables or of another layout do not.
+    ///
+    /// # Errors
+    /// What the target says, and [`CopyError::Progress`].
+    pub fn check(
+        &self,
+        target: &mut Connection,
+        source: &str,
+        tables: &[Table],
+    ) -> Result<(), CopyError> {
+        let sql = format!(
+            "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{DATABASE}' \
+             AND TABLE_NAME IN ('jobs', 'tables')"
+        );
+        if rows(target, &sql, "looking for the tables of progress")?.len() < 2 {
+            return Ok(());
+        }
+        self.check_source(target, source, tables)?;
+        match self.noted(target)? {
+            noted if noted.is_empty() => self.refuse_shared(target, tables),
+            noted => self.refuse_others(&noted, tables),
+        }
     }
 
     /// Takes these tables, in this order, as the job's, or sees that they are: ranges and steps are
@@ -152,43 +177,95 @@ impl Job {
     pub fn claim(&self, target: &mut Connection, tables: &[Table]) -> Result<(), CopyError> {
         let doing = "noting the tables";
         let job = self.name();
+        let noted = self.noted(target)?;
+        if !noted.is_empty() {
+            return self.refuse_others(&noted, tables);
+        }
+        self.refuse_shared(target, tables)?;
+        run(target, "BEGIN", doing)?;
+        for table in tables {
+            let sql = format!(
+                "INSERT INTO waggle_copy.tables VALUES ('{job}', {}, X'{}', X'{}', X'{}')",
+                table.number,
+                hex(table.source.to_string().as_bytes()),
+                hex(table.target.to_string().as_bytes()),
+                hex(table.definition.as_bytes())
+            );
+            run(target, &sql, doing)?;
+        }
+        run(target, "COMMIT", doing)
+    }
+
+    /// The names of the job's tables, at the source and at the target, in their order.
+    fn noted(&self, target: &mut Connection) -> Result<Vec<(String, String)>, CopyError> {
         let sql = format!(
-            "SELECT source_name, target_name FROM waggle_copy.tables WHERE job = '{job}' \
-             ORDER BY table_no"
+            "SELECT source_name, target_name FROM waggle_copy.tables WHERE job = '{}' \
+             ORDER BY table_no",
+            self.name()
         );
-        let mut noted = Vec::new();
-        for row in rows(target, &sql, "reading the tables")? {
-            noted.push((text(&row, 0)?.to_owned(), text(&row, 1)?.to_owned()));
-        }
+        let found = rows(target, &sql, "reading the tables")?;
+        let names = |row: &Row| Ok((text(row, 0)?.to_owned(), text(row, 1)?.to_owned()));
+        found.iter().map(names).collect()
+    }
+
+    fn refuse_others(&self, noted: &[(String, String)], tables: &[Table]) -> Result<(), CopyError> {
         let asked = |table: &Table| (table.source.to_string(), table.target.to_string());
-        if noted.is_empty() {
-            self.refuse_shared(target, tables)?;
-            run(target, "BEGIN", doing)?;
-            for table in tables {
-                let (source, at_target) = asked(table);
-                let sql = format!(
-                    "INSERT INTO waggle_copy.tables VALUES ('{job}', {}, X'{}', X'{}', X'{}')",
-                    table.number,
-                    hex(source.as_bytes()),
-                    hex(at_target.as_bytes()),
-                    hex(table.definition.as_bytes())
-                );
-                run(target, &sql, doing)?;
-            }
-            return run(target, "COMMIT", doing);
-        }
-        if noted
-            .iter()
-            .eq(tables.iter().map(asked).collect::<Vec<_>>().iter())
-        {
+        if noted.iter().cloned().eq(tables.iter().map(asked)) {
             return Ok(());
         }
         let names: Vec<&str> = noted.iter().map(|(source, _)| source.as_str()).collect();
         Err(CopyError::Progress(format!(
-            "job {job} copies {}, which are not the tables asked for now; name the same with \
+            "job {} copies {}, which are not the tables asked for now; name the same with \
              --tables to go on with it, or give this copy another --job",
+            self.name(),
             names.join(", ")
         )))
+    }
+
+    /// Whether the job's row, if it is there, is of this source and layout.
+    fn check_source(
+        &self,
+        target: &mut Connection,
+        source: &str,
+        tables: &[Table],
+    ) -> Result<(), CopyError> {
+        let job = self.name();
+        let sql = format!(
+            "SELECT format, source, position IS NOT NULL FROM waggle_copy.jobs WHERE job = '{job}'"
+        );
+        let found = rows(target, &sql, "reading the job")?;
+        let Some(row) = found.first() else {
+            return Ok(());
+        };
+        let noted = number(row, 0)?;
+        if ![FORMAT_TEXT, FORMAT_TYPED].map(u64::from).contains(&noted) {
+            return Err(CopyError::Progress(format!(
+                "job {job} was begun by another version; drop database {DATABASE} and the copied \
+                 tables to begin anew"
+            )));
+        }
+        let has_json = tables.iter().any(|table| table.json().next().is_some());
+        let has_begun = number(row, 2)? != 0;
+        if has_json && has_begun && noted != u64::from(format(tables)) {
+            let way = match noted == u64::from(FORMAT_TEXT) {
+                true => {
+                    "copies JSON as its text, as --json-as-text and earlier versions do; go on \
+                     with --json-as-text and run `waggle copy verify --repair` when it is done"
+                }
+                false => "copies the types inside of JSON; go on without --json-as-text",
+            };
+            return Err(CopyError::Progress(format!(
+                "job {job} {way}, or drop the copied tables and give this copy another --job to \
+                 begin anew"
+            )));
+        }
+        if text(row, 1)? != source {
+            return Err(CopyError::Progress(format!(
+                "job {job} copies from {}, not from {source}; give this copy another --job",
+                text(row, 1)?
+            )));
+        }
+        Ok(())
     }
 
     /// Another job's tables may lack keys that only its journal knows of.
@@ -332,6 +409,14 @@ impl Job {
     pub fn is_taken(error: &CopyError) -> bool {
         const NOT_NULL: u16 = 1048;
         error.errno() == Some(NOT_NULL) && error.to_string().contains("'format'")
+    }
+}
+
+/// The number that says how a job of these tables copies JSON.
+fn format(tables: &[Table]) -> u32 {
+    match tables.iter().any(Table::marks_json) {
+        true => FORMAT_TYPED,
+        false => FORMAT_TEXT,
     }
 }
 

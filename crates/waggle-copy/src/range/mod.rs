@@ -6,13 +6,14 @@
 //! collations decide.
 
 mod predicate;
+mod probe;
 mod split;
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
 pub(crate) use predicate::hex;
-pub use predicate::{above, key_expressions, order, up_to};
+pub use predicate::{above, equal, key_expressions, order, up_to};
 pub use split::split;
 
 /// The values of a key's columns (or of the first of them), each as the text protocol gives it in

@@ -32,6 +32,16 @@ pub fn up_to(table: &Table, bound: &KeyValue) -> String {
     compared(table, bound, "<", "<=")
 }
 
+/// The condition for the one row of a whole key. An ENUM that is compared with a number is equal
+/// by its number, and its index can be used, which an expression's cannot.
+pub fn equal(table: &Table, key: &KeyValue) -> String {
+    let columns = table.key_columns().zip(&key.0);
+    let parts: Vec<String> = columns
+        .map(|(column, value)| format!("{} = {}", column.quoted(), literal(column, value)))
+        .collect();
+    parts.join(" AND ")
+}
+
 fn compared(table: &Table, bound: &KeyValue, strict: &str, last: &str) -> String {
     let columns: Vec<&Column> = table.key_columns().take(bound.0.len()).collect();
     let parts: Vec<(String, String)> = columns

@@ -2,12 +2,13 @@
 //!
 //! By the first column of its key, when that is an integer: between its least and its greatest
 //! value, into pieces of equal width. More pieces than are read at once even out what gaps in the
-//! values make uneven. Other tables stay in one piece; several tables are still read at once.
+//! values make uneven. Text and bytes: see `probe`. Other tables stay in one piece; several tables
+//! are still read at once.
 //! Invariant: the pieces cover every key once.
 
 use waggle_wire::Connection;
 
-use super::{KeyValue, Range};
+use super::{KeyValue, Range, probe};
 use crate::error::CopyError;
 use crate::table::{Kind, Table};
 
@@ -29,7 +30,7 @@ pub fn split(source: &mut Connection, table: &Table, rows: u64) -> Result<Vec<Ra
                 .map_err(CopyError::source(doing))?;
             cuts(&found, table.rows_estimate.div_ceil(rows.max(1)))
         }
-        _ => Vec::new(),
+        _ => probe::cuts(source, table, table.rows_estimate.div_ceil(rows.max(1)))?,
     };
     let mut ranges = Vec::with_capacity(bounds.len() + 1);
     let mut low = None;

@@ -24,6 +24,7 @@ pub struct Encoder {
     parts: FieldParts,
     column: usize,
     key_of_parts: Vec<Vec<u8>>,
+    is_marked: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,14 @@ enum Form {
     Escaped,
     /// Not part of the line.
     Left,
+    /// Not part of the line; 0 unless the row is marked.
+    Mark,
+}
+
+impl Form {
+    fn is_written(self) -> bool {
+        !matches!(self, Form::Left | Form::Mark)
+    }
 }
 
 impl Encoder {
@@ -62,13 +71,22 @@ impl Encoder {
         let places = key_places(table);
         let mut columns: Vec<Form> = table.written().map(|(_, c)| form(c.kind)).collect();
         columns.extend(places.added.iter().map(|_| Form::Left));
+        if table.marks_json() {
+            columns.push(Form::Mark);
+        }
         Encoder {
             columns,
             key: places.places,
             parts: FieldParts::default(),
             column: 0,
             key_of_parts: Vec::new(),
+            is_marked: false,
         }
+    }
+
+    /// Whether the last row was marked: the target has to be told more than its line.
+    pub fn is_marked(&self) -> bool {
+        self.is_marked
     }
 
     /// Columns that a row must have.
@@ -89,6 +107,10 @@ impl Encoder {
             let value = fields.value()?;
             match (form, value) {
                 (Form::Left, _) => continue,
+                (Form::Mark, value) => {
+                    self.is_marked = value != Some(b"0");
+                    continue;
+                }
                 (_, None) => out.extend_from_slice(b"\\N"),
                 (Form::Plain, Some(value)) => out.extend_from_slice(value),
                 (Form::Escaped, Some(value)) => escape(out, value),
@@ -129,6 +151,7 @@ impl Encoder {
     ) -> Result<Option<KeyValue>, Error> {
         if self.column == 0 && self.parts.is_between() {
             self.key_of_parts = vec![Vec::new(); self.key.len()];
+            self.is_marked = self.columns.last() == Some(&Form::Mark);
         }
         while let Some(part) = self.parts.take(&mut bytes)? {
             if let FieldPart::Null | FieldPart::Begin(_) = part {
@@ -138,13 +161,14 @@ impl Encoder {
             let column = self.column - 1;
             let form = self.columns[column];
             match part {
-                FieldPart::Null if form != Form::Left => out.extend_from_slice(b"\\N"),
+                FieldPart::Null if form.is_written() => out.extend_from_slice(b"\\N"),
                 FieldPart::Null | FieldPart::Begin(_) => {}
+                FieldPart::Bytes(bytes) if form == Form::Mark => self.is_marked = bytes != b"0",
                 FieldPart::Bytes(bytes) => {
                     match form {
                         Form::Plain => out.extend_from_slice(bytes),
                         Form::Escaped => escape(out, bytes),
-                        Form::Left => {}
+                        Form::Left | Form::Mark => {}
                     }
                     self.keep_key(column, bytes)?;
                 }
@@ -166,7 +190,7 @@ impl Encoder {
         let Some(form) = self.columns.get(self.column) else {
             return Err(Error::Protocol("a row has more values than columns".into()));
         };
-        if self.column > 0 && *form != Form::Left {
+        if self.column > 0 && form.is_written() {
             out.push(b'\t');
         }
         self.column += 1;

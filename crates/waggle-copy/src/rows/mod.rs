@@ -9,6 +9,7 @@
 mod encode;
 mod escape;
 
+use crate::json;
 use crate::range;
 use crate::range::Range;
 use crate::table::{Column, Kind, Table, quote};
@@ -17,13 +18,17 @@ pub use encode::Encoder;
 pub use escape::escape;
 
 /// The SELECT for the rows of a range that the target does not have: the written columns, then
-/// those of the key that are not among them as they are.
+/// those of the key that are not among them as they are, then a mark of rows whose JSON is more
+/// than its text, if those are looked for.
 pub fn select(table: &Table, range: &Range) -> String {
     let mut columns: Vec<String> = table
         .written()
         .map(|(_, column)| selected(column))
         .collect();
     columns.extend(key_places(table).added);
+    if table.marks_json() {
+        columns.push(json::suspect(table));
+    }
     let mut sql = format!(
         "SELECT {}{} FROM {}",
         // MySQL has no query cache to keep out of any more.

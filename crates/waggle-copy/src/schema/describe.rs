@@ -28,17 +28,43 @@ pub fn list(connection: &mut Connection, schema: &str) -> Result<Vec<TableName>,
     Ok(rows.iter().map(name).collect())
 }
 
-/// Reads the named tables, in the order of the names. One that is not there is left out.
+/// Reads the named tables, in the order of the names, but not which tables refer to them. One that
+/// is not there is left out.
 ///
 /// # Errors
 /// Those of the connection.
 pub fn tables(connection: &mut Connection, names: &[TableName]) -> Result<Vec<Description>, Error> {
+    read(connection, names, false)
+}
+
+/// As [`tables`], with the tables that refer to them, for which MariaDB opens every table it has.
+///
+/// # Errors
+/// Those of the connection.
+pub fn tables_with_children(
+    connection: &mut Connection,
+    names: &[TableName],
+) -> Result<Vec<Description>, Error> {
+    read(connection, names, true)
+}
+
+fn read(
+    connection: &mut Connection,
+    names: &[TableName],
+    has_children: bool,
+) -> Result<Vec<Description>, Error> {
     let mut found: BTreeMap<TableName, Description> = BTreeMap::new();
     let mut schemas: Vec<&str> = names.iter().map(|name| name.schema.as_str()).collect();
     schemas.sort_unstable();
     schemas.dedup();
     for schema in schemas {
-        for table in schema_tables(connection, schema)? {
+        let mut here = names.iter().filter(|name| name.schema == schema);
+        // One of a thousand is not worth reading all of them.
+        let only = match (here.next(), here.next()) {
+            (Some(one), None) => Some(one.name.as_str()),
+            _ => None,
+        };
+        for table in schema_tables(connection, schema, only, has_children)? {
             found.insert(table.name.clone(), table);
         }
     }
@@ -83,15 +109,27 @@ fn texts(connection: &mut Connection, sql: &str) -> Result<Vec<Fields>, Error> {
     Ok(rows.into_iter().map(fields).collect())
 }
 
-/// All tables of a schema but their `SHOW CREATE TABLE`.
-fn schema_tables(connection: &mut Connection, schema: &str) -> Result<Vec<Description>, Error> {
+/// All tables of a schema, or one of them, but their `SHOW CREATE TABLE`.
+fn schema_tables(
+    connection: &mut Connection,
+    schema: &str,
+    only: Option<&str>,
+    has_children: bool,
+) -> Result<Vec<Description>, Error> {
     let flavour = super::flavour(connection);
     let quoted = sql::string(schema);
+    let place = match only {
+        Some(name) => format!(
+            "TABLE_SCHEMA = {quoted} AND TABLE_NAME = {}",
+            sql::string(name)
+        ),
+        None => format!("TABLE_SCHEMA = {quoted}"),
+    };
     let heads = texts(
         connection,
         &format!(
             "SELECT TABLE_NAME, ENGINE, TABLE_TYPE, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH \
-             FROM information_schema.TABLES WHERE TABLE_SCHEMA = {quoted}"
+             FROM information_schema.TABLES WHERE {place}"
         ),
     )?;
     let mut tables: BTreeMap<String, Description> = BTreeMap::new();
@@ -115,9 +153,9 @@ fn schema_tables(connection: &mut Connection, schema: &str) -> Result<Vec<Descri
         };
         tables.insert(head.text(0), table);
     }
-    read_columns(connection, &quoted, &mut tables)?;
-    read_indexes(connection, &quoted, &mut tables)?;
-    read_references(connection, schema, &mut tables)?;
+    read_columns(connection, &place, &mut tables)?;
+    read_indexes(connection, &place, &mut tables)?;
+    read_references(connection, schema, has_children, &mut tables)?;
     let triggers = format!(
         "SELECT EVENT_OBJECT_TABLE, TRIGGER_NAME FROM information_schema.TRIGGERS \
          WHERE EVENT_OBJECT_SCHEMA = {quoted} ORDER BY TRIGGER_NAME"
@@ -132,7 +170,7 @@ fn schema_tables(connection: &mut Connection, schema: &str) -> Result<Vec<Descri
 
 fn read_columns(
     connection: &mut Connection,
-    schema: &str,
+    place: &str,
     tables: &mut BTreeMap<String, Description>,
 ) -> Result<(), Error> {
     let rows = texts(
@@ -140,7 +178,7 @@ fn read_columns(
         &format!(
             "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, \
              COLLATION_NAME, IS_NULLABLE, EXTRA FROM information_schema.COLUMNS \
-             WHERE TABLE_SCHEMA = {schema} ORDER BY TABLE_NAME, ORDINAL_POSITION"
+             WHERE {place} ORDER BY TABLE_NAME, ORDINAL_POSITION"
         ),
     )?;
     for row in &rows {
@@ -213,14 +251,14 @@ pub(super) fn kind_of(data_type: &str) -> Option<Kind> {
 
 fn read_indexes(
     connection: &mut Connection,
-    schema: &str,
+    place: &str,
     tables: &mut BTreeMap<String, Description>,
 ) -> Result<(), Error> {
     let rows = texts(
         connection,
         &format!(
             "SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, COLLATION, \
-             INDEX_TYPE FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {schema} \
+             INDEX_TYPE FROM information_schema.STATISTICS WHERE {place} \
              ORDER BY TABLE_NAME, INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX"
         ),
     )?;
@@ -254,20 +292,25 @@ fn read_indexes(
     Ok(())
 }
 
-/// Foreign keys of these tables, and the tables anywhere that refer to them.
+/// Foreign keys of these tables, and, if asked for, the tables anywhere that refer to them.
 fn read_references(
     connection: &mut Connection,
     schema: &str,
+    has_children: bool,
     tables: &mut BTreeMap<String, Description>,
 ) -> Result<(), Error> {
     let quoted = sql::string(schema);
+    let anywhere = match has_children {
+        true => format!(" OR UNIQUE_CONSTRAINT_SCHEMA = {quoted}"),
+        false => String::new(),
+    };
     let rows = texts(
         connection,
         &format!(
             "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UNIQUE_CONSTRAINT_SCHEMA, \
              REFERENCED_TABLE_NAME, DELETE_RULE, UPDATE_RULE \
              FROM information_schema.REFERENTIAL_CONSTRAINTS \
-             WHERE CONSTRAINT_SCHEMA = {quoted} OR UNIQUE_CONSTRAINT_SCHEMA = {quoted} \
+             WHERE CONSTRAINT_SCHEMA = {quoted}{anywhere} \
              ORDER BY TABLE_NAME, CONSTRAINT_NAME"
         ),
     )?;

@@ -138,6 +138,11 @@ fn of(name: &str) -> String {
     format!(", which the source has as {name}")
 }
 
+/// Whether a column holds as text what is JSON at the source.
+pub fn is_json_as_text(source: &Column, target: &Column) -> bool {
+    source.kind == Kind::Json && plain_type(target) == "longtext"
+}
+
 fn misfit(source: &Column, target: &Column) -> Option<String> {
     let name = &source.name;
     if source.is_generated != target.is_generated {
@@ -151,7 +156,7 @@ fn misfit(source: &Column, target: &Column) -> Option<String> {
         return Some(format!("column {name} takes no NULL"));
     }
     let (from, to) = (plain_type(source), plain_type(target));
-    let json_as_text = source.kind == Kind::Json && to == "longtext";
+    let json_as_text = is_json_as_text(source, target);
     if from != to && !json_as_text {
         return Some(format!("column {name} is {to}, the source's is {from}"));
     }

@@ -18,12 +18,16 @@ pub mod fit;
 pub mod journal;
 pub mod sql;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde::Serialize;
 use waggle_server::Flavour;
 use waggle_wire::Connection;
 
+use crate::control::Control;
 use crate::error::{CopyError, Side};
 use crate::job::Plan;
+use crate::session;
 use crate::table::{Column, Table, TableName};
 
 /// What an index is made as.
@@ -162,6 +166,7 @@ impl Description {
             definition: self.create.clone(),
             rows_estimate: self.rows_estimate,
             bytes_estimate: self.data_bytes,
+            typed_json: Vec::new(),
         }
     }
 }
@@ -200,7 +205,7 @@ pub fn read_named(
     names: &[TableName],
     target_schema: Option<&str>,
 ) -> Result<Vec<Table>, CopyError> {
-    let described = described_named(source, database, names)?;
+    let described = described_named(source, database, names, describe::tables)?;
     let mut tables = Vec::with_capacity(described.len());
     for (number, description) in described.iter().enumerate() {
         if let Some(column) = description.unknown.first() {
@@ -220,13 +225,20 @@ pub fn read_named(
 /// # Errors
 /// As [`read`].
 pub fn described(source: &mut Connection, plan: &Plan) -> Result<Vec<Description>, CopyError> {
-    described_named(source, plan.source.database.as_deref(), &plan.tables)
+    let database = plan.source.database.as_deref();
+    described_named(
+        source,
+        database,
+        &plan.tables,
+        describe::tables_with_children,
+    )
 }
 
 fn described_named(
     source: &mut Connection,
     database: Option<&str>,
     names: &[TableName],
+    ask: fn(&mut Connection, &[TableName]) -> Result<Vec<Description>, waggle_wire::Error>,
 ) -> Result<Vec<Description>, CopyError> {
     let doing = || CopyError::source("reading the tables");
     let mut names = names.to_vec();
@@ -235,7 +247,7 @@ fn described_named(
     }
     names.sort();
     names.dedup();
-    let found = describe::tables(source, &names).map_err(doing())?;
+    let found = ask(source, &names).map_err(doing())?;
     let is_missing = |name: &&TableName| !found.iter().any(|table| table.name == **name);
     if let Some(name) = names.iter().find(is_missing) {
         return Err(CopyError::Data {
@@ -352,25 +364,51 @@ fn described_again(table: &Table) -> Result<Description, CopyError> {
     })
 }
 
-/// Builds the keys of a table that were put off; of no effect when none is left.
+/// Builds the keys that were put off, of several tables at once, then the foreign keys, without
+/// checking the rows that are there: they are the source's. Of no effect when none is left.
 ///
 /// # Errors
-/// What the target says: a duplicate value in a unique key, a full disk.
-pub fn restore_keys(target: &mut Connection, plan: &Plan, table: &Table) -> Result<(), CopyError> {
-    journal::build(target, &plan.job, table, journal::Build::Keys)
-}
-
-/// Adds the foreign keys of a table that were put off, without checking the rows that are there:
-/// they are the source's. To be called when the rows of all tables are there.
-///
-/// # Errors
-/// What the target says.
-pub fn restore_foreign_keys(
+/// What the target says: a duplicate value in a unique key, a full disk. [`CopyError::Stopped`].
+pub fn build_keys(
     target: &mut Connection,
     plan: &Plan,
-    table: &Table,
+    tables: &[Table],
+    control: &Control,
 ) -> Result<(), CopyError> {
-    journal::build(target, &plan.job, table, journal::Build::ForeignKeys)
+    let next = AtomicUsize::new(0);
+    let build = |target: &mut Connection| loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some(table) = tables.get(at) else {
+            return Ok(());
+        };
+        if control.is_stopping() {
+            return Err(CopyError::Stopped);
+        }
+        if let Err(error) = journal::build(target, &plan.job, table, journal::Build::Keys) {
+            // The others end after the table that they are at.
+            next.store(tables.len(), Ordering::Relaxed);
+            return Err(error);
+        }
+    };
+    std::thread::scope(|scope| {
+        let more = 1..plan.workers.min(tables.len());
+        let others: Vec<_> = more
+            .map(|_| scope.spawn(|| build(&mut session::target(&plan.target)?)))
+            .collect();
+        let built = build(&mut *target);
+        let joined = others.into_iter().map(|other| {
+            other
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        std::iter::once(built)
+            .chain(joined)
+            .collect::<Result<(), _>>()
+    })?;
+    for table in tables {
+        journal::build(target, &plan.job, table, journal::Build::ForeignKeys)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn run(target: &mut Connection, sql: &str, doing: &str) -> Result<(), CopyError> {

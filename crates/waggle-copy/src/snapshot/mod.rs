@@ -40,6 +40,19 @@ pub struct Snapshot {
     pub position: Position,
     /// Sessions inside the snapshot; at least one.
     pub readers: Vec<Connection>,
+    /// One more inside of it, of tables whose JSON has to be asked about.
+    pub spare: Option<Connection>,
+}
+
+impl Snapshot {
+    fn new(position: Position, mut readers: Vec<Connection>, has_spare: bool) -> Snapshot {
+        let spare = has_spare.then(|| readers.pop()).flatten();
+        Snapshot {
+            position,
+            readers,
+            spare,
+        }
+    }
 }
 
 /// Opens a snapshot of `tables` in `readers` sessions.
@@ -52,8 +65,10 @@ pub fn open(
     readers: usize,
     control: &Control,
 ) -> Result<Snapshot, CopyError> {
-    let mut sessions = Vec::with_capacity(readers.max(1));
-    for _ in 0..readers.max(1) {
+    let has_spare = tables.iter().any(|table| table.marks_json());
+    let count = readers.max(1) + usize::from(has_spare);
+    let mut sessions = Vec::with_capacity(count);
+    for _ in 0..count {
         let mut session = session::source(source)?;
         let sql = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
         run(&mut session, sql, "choosing the isolation level")?;
@@ -62,19 +77,13 @@ pub fn open(
     let mut keeper = session::source(source)?;
     if keeper.is_mariadb() {
         if let Some(position) = without_locks(&mut keeper, &mut sessions)? {
-            return Ok(Snapshot {
-                position,
-                readers: sessions,
-            });
+            return Ok(Snapshot::new(position, sessions, has_spare));
         }
     } else {
         check_gtids(&mut keeper)?;
     }
     let position = behind_locks(&mut keeper, &mut sessions, tables, control)?;
-    Ok(Snapshot {
-        position,
-        readers: sessions,
-    })
+    Ok(Snapshot::new(position, sessions, has_spare))
 }
 
 fn check_gtids(keeper: &mut Connection) -> Result<(), CopyError> {

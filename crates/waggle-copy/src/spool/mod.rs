@@ -49,6 +49,10 @@ use write::Writer;
 /// Bytes of a segment, about; a small spool has four of them. One is allowed to be written while
 /// the others are full.
 const SEGMENT_BYTES: u64 = 64 << 20;
+/// The file that tells two processes apart.
+const LOCK: &str = "lock";
+/// Where spools are by default, each in a directory of its job's name.
+pub const DIRECTORY: &str = "waggle-spool";
 
 /// A running spool: a thread that reads the source's log. Dropping it ends the thread; the files
 /// stay.
@@ -116,6 +120,44 @@ impl Spool {
         self.shared.bytes()
     }
 
+    /// Bytes of files that hold what is not applied; 0 while nothing was kept.
+    pub fn bytes_ahead(&self) -> u64 {
+        match self.shared.has_kept() {
+            true => self.shared.bytes_ahead(),
+            false => 0,
+        }
+    }
+
+    /// Ends the thread and removes the files, and the directory if nothing else is in it: nobody
+    /// needs them any more.
+    ///
+    /// # Errors
+    /// What the directory says.
+    pub fn remove(mut self) -> Result<(), CopyError> {
+        self.end();
+        for number in segment::list(&self.dir)? {
+            write::remove(&self.dir, number)?;
+        }
+        // Best effort: what else is there is somebody's.
+        let _ = fs::remove_file(self.dir.join(LOCK));
+        if fs::remove_dir(&self.dir).is_ok()
+            && let Some(parent) = self.dir.parent()
+            && parent.ends_with(DIRECTORY)
+        {
+            let _ = fs::remove_dir(parent);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.shared.close();
+        self.source.interrupt();
+        if let Some(thread) = self.follower.take() {
+            // A panic of it was printed, and ends with this.
+            let _ = thread.join();
+        }
+    }
+
     /// What there is after `from`, where the target is.
     ///
     /// # Errors
@@ -128,18 +170,13 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        self.shared.close();
-        self.source.interrupt();
-        if let Some(thread) = self.follower.take() {
-            // A panic of it was printed, and ends with this.
-            let _ = thread.join();
-        }
+        self.end();
     }
 }
 
 /// Two processes on one spool would mix their transactions.
 fn lock(dir: &Path) -> Result<File, CopyError> {
-    let path = dir.join("lock");
+    let path = dir.join(LOCK);
     let doing = || {
         format!(
             "locking the spool {} (is another copy using it?)",

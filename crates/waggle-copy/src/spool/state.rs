@@ -32,6 +32,8 @@ struct State {
     failure: Option<CopyError>,
     is_over: bool,
     is_closed: bool,
+    /// Whether there is a transaction in any segment, or may be.
+    has_kept: bool,
     readers_waiting: u32,
 }
 
@@ -68,6 +70,7 @@ impl Shared {
                 failure: None,
                 is_over: false,
                 is_closed: false,
+                has_kept: false,
                 readers_waiting: 0,
             }),
             more: Condvar::new(),
@@ -92,6 +95,16 @@ impl Shared {
         let state = self.lock();
         let bytes: u64 = state.segments.iter().map(|segment| segment.end).sum();
         bytes.saturating_sub(state.applied)
+    }
+
+    /// Whether anything was kept.
+    pub(super) fn has_kept(&self) -> bool {
+        self.lock().has_kept
+    }
+
+    /// Segments of an earlier process are there.
+    pub(super) fn resumes(&self) {
+        self.lock().has_kept = true;
     }
 
     /// No more is wanted.
@@ -156,6 +169,7 @@ impl Shared {
         if let Some(last) = state.segments.back_mut() {
             last.end = end;
         }
+        state.has_kept = true;
         let wakes = state.readers_waiting > 0;
         drop(state);
         if wakes {

@@ -135,6 +135,7 @@ impl Writer {
             }
             shared.add(segment);
         }
+        shared.resumes();
         Ok(Some(writer))
     }
 

@@ -7,12 +7,11 @@
 //!                                       repair: write again, prove, commit
 //! ```
 //!
-//! Invariants: no code is shared with what copied; a comparison that could not be made is an
-//! error, never "equal"; every difference is named.
+//! Invariants: what compares shares no code with what copied; a comparison that could not be made
+//! is an error, never "equal"; every difference is named.
 
 mod buckets;
 mod expression;
-mod json;
 mod key;
 mod ranges;
 mod repair;

@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use super::json;
 use super::key::KeyText;
 use super::ranges::Suspect;
 use super::side::Half;
 use crate::error::{CopyError, Side};
+use crate::json;
 use crate::schema::sql;
 use crate::table::{Column, Kind, Table};
 
@@ -142,7 +142,17 @@ fn insert(
             |value| String::from_utf8_lossy(&value).into_owned(),
         );
         values.push(match column.kind {
-            Kind::Json if literal != "NULL" => json::typed(source, column, &place, literal)?,
+            Kind::Json if literal != "NULL" => {
+                let text = unhex(&literal);
+                let table = source.table().to_owned();
+                let typed = json::paths(&text).and_then(|paths| {
+                    json::typed(&mut source.connection, &table, column, &place, &paths)
+                });
+                let typed = typed.map_err(CopyError::source("reading a JSON's types"))?;
+                let plain = format!("CONVERT(x'{literal}' USING utf8mb4)");
+                let made = typed.expression(&format!("CAST({plain} AS JSON)"));
+                made.unwrap_or(plain)
+            }
             // As text: a literal -0 is an integer, and loses its sign.
             Kind::Float | Kind::Double if literal != "NULL" => sql::string(&literal),
             _ => literal,
@@ -154,6 +164,12 @@ fn insert(
         names.join(", "),
         values.join(", ")
     )))
+}
+
+/// The bytes of hexadecimal digits that a server wrote.
+fn unhex(digits: &str) -> Vec<u8> {
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).filter_map(pair).collect()
 }
 
 /// An expression that writes a value as a literal; NULL for NULL.

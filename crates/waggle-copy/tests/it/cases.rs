@@ -7,7 +7,8 @@
 //!   must be found and named; then all are repaired.
 //! * `expect`: `on FLAVOUR` (to another server of it), `from FLAVOUR to FLAVOUR`, and
 //!   `refused CHECK WORDS`, which must then be why nothing is copied, or `fails WORDS`, with which
-//!   the copy must end, or `loses COLUMN`, which a copy does not get exactly and a repair does.
+//!   the copy must end, or `loses COLUMN`, which a copy of JSON as text does not get exactly and a
+//!   repair does.
 //!
 //! Statements end with `;` and a line break.
 
@@ -155,6 +156,8 @@ impl Case {
                 other => Err(format!("{}: not refused by {check}: {other:?}", self.name)),
             };
         }
+        // What is lost is lost on demand only.
+        self.plan.json_as_text = expected.loses.is_some();
         let failed = |what: &'static str, name: String| {
             move |error: CopyError| format!("{name} {what}: {error}")
         };

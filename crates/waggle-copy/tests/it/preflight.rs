@@ -114,6 +114,8 @@ fn settings_of_the_source() {
                 &mut pair.source,
                 "CREATE TABLE j (a INT NOT NULL PRIMARY KEY, d JSON)",
             );
+            pair.lacks("json_types");
+            pair.plan.json_as_text = true;
             pair.finds("json_types", Severity::Warning, "p_source_s.j.d");
             pair.with("gtid_mode", "'ON_PERMISSIVE'", |pair| {
                 pair.finds("binary_log", refused, "gtid_mode");

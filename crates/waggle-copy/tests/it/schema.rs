@@ -1,6 +1,6 @@
 //! Tables made at the target are the source's, and keys that waited come back exactly.
 
-use waggle_copy::schema;
+use waggle_copy::{Control, schema};
 use waggle_server::Flavour;
 
 use crate::servers::{dsn, flavours, fresh, one, plan, run, run_all, server};
@@ -39,7 +39,9 @@ fn a_table_comes_back_as_it_was() {
         let mut target = fresh(server, "s_keys_t");
         run(&mut target, "SET foreign_key_checks = 0");
         let mut plan = plan(dsn(server, "s_keys_s"), dsn(server, "s_keys_t"), "s_keys");
-        plan.job.install(&mut target, "test").expect("progress");
+        plan.job
+            .install(&mut target, "test", &[])
+            .expect("progress");
         let tables = schema::read(&mut source, &plan).expect("tables");
         assert_eq!(tables.len(), 5);
         schema::create(&mut target, &plan, &tables).expect("tables made");
@@ -49,12 +51,9 @@ fn a_table_comes_back_as_it_was() {
         for key in ["`un`", "`up`", "`kg`", "`ks`", "`kf`", "`fk`"] {
             assert!(!without.contains(key), "{flavour}: {key} waits: {without}");
         }
-        for table in &tables {
-            schema::restore_keys(&mut target, &plan, table).expect("keys");
-            schema::restore_keys(&mut target, &plan, table).expect("nothing left");
-        }
-        for table in &tables {
-            schema::restore_foreign_keys(&mut target, &plan, table).expect("foreign keys");
+        for _ in 0..2 {
+            // The second time there is nothing left.
+            schema::build_keys(&mut target, &plan, &tables, &Control::new()).expect("keys");
         }
         for table in &tables {
             let ours = format!("SHOW CREATE TABLE {}", table.source.quoted());
@@ -76,11 +75,13 @@ fn a_key_that_was_built_and_not_noted_is_known() {
         );
         let mut target = fresh(server, "s_done_t");
         let mut plan = plan(dsn(server, "s_done_s"), dsn(server, "s_done_t"), "s_done");
-        plan.job.install(&mut target, "test").expect("progress");
+        plan.job
+            .install(&mut target, "test", &[])
+            .expect("progress");
         let tables = schema::read(&mut source, &plan).expect("tables");
         schema::create(&mut target, &plan, &tables).expect("tables made");
         run(&mut target, "ALTER TABLE t ADD KEY kb (b)");
-        schema::restore_keys(&mut target, &plan, &tables[0]).expect("it is there");
+        schema::build_keys(&mut target, &plan, &tables, &Control::new()).expect("it is there");
         let left = "SELECT COUNT(*) FROM waggle_copy.journal WHERE job = 's_done' AND is_done = 0";
         assert_eq!(one(&mut target, left), "0");
     }
@@ -101,10 +102,12 @@ fn tables_go_from_one_family_to_the_other() {
         run_all(&mut source, script);
         let mut target = fresh(to, "s_cross_t");
         let mut plan = plan(dsn(from, "s_cross_s"), dsn(to, "s_cross_t"), "s_cross");
-        plan.job.install(&mut target, "test").expect("progress");
+        plan.job
+            .install(&mut target, "test", &[])
+            .expect("progress");
         let tables = schema::read(&mut source, &plan).expect("tables");
         schema::create(&mut target, &plan, &tables).expect("tables made");
-        schema::restore_keys(&mut target, &plan, &tables[0]).expect("keys");
+        schema::build_keys(&mut target, &plan, &tables, &Control::new()).expect("keys");
         let there = one(&mut target, "SHOW CREATE TABLE t");
         assert!(
             there.contains("`ub`") && there.contains("INVISIBLE"),

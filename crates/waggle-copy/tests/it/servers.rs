@@ -134,6 +134,7 @@ pub(crate) fn plan(source: Dsn, target: Dsn, job: &str) -> Plan {
         slice_bytes: 1 << 20,
         range_rows: 1000,
         defers_keys: true,
+        json_as_text: false,
         verifies: false,
         limits: Limits::default(),
         spool: PathBuf::from("no-spool"),

@@ -357,6 +357,7 @@ fn counters(server: &ServerView) -> Vec<(&'static str, &'static str, u64)> {
     let mut all = vec![
         ("captured", "", server.captured),
         ("own", "", server.own),
+        ("in_routines", "", server.in_routines),
         ("other_commands", "", server.other_commands),
         ("deadlocks", "", server.deadlock_count),
     ];

@@ -104,6 +104,7 @@ pub(super) fn write_server(
         )
         .text(server.ended.as_deref().unwrap_or(""))
         .u64(one("own"))
+        .u64(one("in_routines"))
         .end();
     batches.ship_if_large(Table::Servers);
 }

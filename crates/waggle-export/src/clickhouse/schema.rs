@@ -168,5 +168,10 @@ mod tests {
         assert!(!second.contains("own UInt64"), "{second}");
         let third = create(Table::Servers, 3, false);
         assert!(third.contains("ended String, own UInt64)"), "{third}");
+        let fourth = create(Table::Servers, 4, false);
+        assert!(
+            fourth.contains("own UInt64, in_routines UInt64)"),
+            "{fourth}"
+        );
     }
 }

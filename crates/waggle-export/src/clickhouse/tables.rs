@@ -9,7 +9,7 @@ use waggle_agent::WaitClass;
 use crate::delta::OPTIONAL;
 
 /// The version of the schema that this program writes.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,6 +233,9 @@ impl Columns {
         let begin = self.0.len();
         self.all(Kind::U64, "own");
         self.brought_by(3, begin);
+        let begin = self.0.len();
+        self.all(Kind::U64, "in_routines");
+        self.brought_by(4, begin);
     }
 
     /// The columns from `begin` on came with this version.

@@ -229,12 +229,6 @@ impl Points {
             };
             monotonic(causes.iter().map(point).collect())
         };
-        let kinds = ["row", "metadata", "table"];
-        let waits = |value: fn((u64, u64)) -> Number| {
-            let each = kinds.into_iter().zip(server.waits_ended);
-            let point = |(kind, ended)| self.number(value(ended), [text("waggle.lock.kind", kind)]);
-            monotonic(each.map(point).collect())
-        };
         let one = |value| monotonic(vec![self.number(count(value), [])]);
         let mut metrics = vec![
             metric(
@@ -242,6 +236,12 @@ impl Points {
                 "{statement}",
                 "Statements captured.",
                 one(server.captured),
+            ),
+            metric(
+                "waggle.statement.in_routines",
+                "{statement}",
+                "Of the statements captured, those within routines and triggers.",
+                one(server.in_routines),
             ),
             metric(
                 "waggle.statement.own",
@@ -261,6 +261,26 @@ impl Points {
                 "Statements captured with less than all.",
                 causes(&server.degraded),
             ),
+        ];
+        metrics.extend(self.locks(server));
+        metrics.extend(
+            server
+                .process
+                .iter()
+                .flat_map(|process| self.process(process)),
+        );
+        metrics
+    }
+
+    fn locks(&self, server: &ServerView) -> [Metric; 3] {
+        let kinds = ["row", "metadata", "table"];
+        let waits = |value: fn((u64, u64)) -> Number| {
+            let each = kinds.into_iter().zip(server.waits_ended);
+            let point = |(kind, ended)| self.number(value(ended), [text("waggle.lock.kind", kind)]);
+            monotonic(each.map(point).collect())
+        };
+        let deadlocks = self.number(count(server.deadlock_count), []);
+        [
             metric(
                 "waggle.lock.wait.count",
                 "{wait}",
@@ -277,16 +297,9 @@ impl Points {
                 "waggle.deadlock.count",
                 "{deadlock}",
                 "Deadlocks.",
-                one(server.deadlock_count),
+                monotonic(vec![deadlocks]),
             ),
-        ];
-        metrics.extend(
-            server
-                .process
-                .iter()
-                .flat_map(|process| self.process(process)),
-        );
-        metrics
+        ]
     }
 
     fn process(&self, process: &ProcessSample) -> [Metric; 2] {

@@ -163,6 +163,14 @@ fn statements(page: &Page<'_>, to: &mut Printer<'_>) {
         to.put(&[("server", server.name())], captured, server.is_new);
     }
     to.counter(
+        "waggle_statements_in_routines_total",
+        "Of the statements seen, those within routines and triggers.",
+    );
+    for server in &page.servers {
+        let within = server.view.in_routines as f64;
+        to.put(&[("server", server.name())], within, server.is_new);
+    }
+    to.counter(
         "waggle_statements_own_total",
         "Statements of the agent itself, which are not among those captured.",
     );

@@ -75,7 +75,7 @@ pub(crate) fn server(id: u32, instance: &str, digests: Vec<DigestView>) -> Serve
         hits: captured,
         retired: Some(digest("other", 4)),
         captured,
-        in_routines: 0,
+        in_routines: 7,
         own: 3,
         lost: vec![("ring_full", 4)],
         degraded: vec![("text_truncated", 2)],

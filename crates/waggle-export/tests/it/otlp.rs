@@ -210,6 +210,9 @@ fn metrics_have_the_values_kinds_and_units_of_the_conventions() {
     assert_eq!(errors.iter().map(|(_, n)| *n as u64).sum::<u64>(), truth);
     let captured = sums(last, "waggle.statement.count", "{statement}", "server.port");
     assert_eq!(captured, [("3306".to_owned(), 1200.0)]);
+    let within = "waggle.statement.in_routines";
+    let within = sums(last, within, "{statement}", "server.port");
+    assert_eq!(within, [("3306".to_owned(), 9.0)]);
     let own = sums(last, "waggle.statement.own", "{statement}", "server.port");
     assert_eq!(own, [("3306".to_owned(), 6.0)]);
     let lost = sums(last, "waggle.statement.lost", "{statement}", "waggle.cause");

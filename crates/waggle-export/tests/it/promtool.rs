@@ -53,6 +53,7 @@ fn names_and_types_are_as_prometheus_wants_them() {
 /// Of the fixture with one digest of 100 statements.
 const EXPECTED: &[(&str, f64)] = &[
     ("waggle_statements_captured_total{server=\"3306\"}", 100.0),
+    ("waggle_statements_in_routines_total{server=\"3306\"}", 7.0),
     (
         "waggle_statements_lost_total{server=\"3306\",cause=\"ring_full\"}",
         4.0,

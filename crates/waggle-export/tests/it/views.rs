@@ -133,6 +133,7 @@ impl Simulated {
         self.view.lost[0].1 += count / 10;
         self.view.other_commands += 1;
         self.view.own += 2;
+        self.view.in_routines += 3;
         self.view.load.users = vec![(Arc::from("app"), self.view.load.all)];
     }
 

@@ -80,6 +80,8 @@ struct thread_state {
 	unsigned long long ran_ns; /* the task's time on processors, at out_ns; 0: not seen leaving */
 	unsigned long long clock_apart; /* from the scheduler's clock to ours, ns; 0: not known */
 	unsigned long long thd; /* of the last statement; 0: none yet */
+	unsigned long long area_session; /* the session object whose diagnostics area `area` is */
+	unsigned long long area;
 	unsigned long long names_of; /* the connection whose user and host were sent last; 0: none */
 	unsigned long long start_at; /* where the server keeps a statement's start time */
 	unsigned long long start_ended; /* the last ended statement's, on the server's clock, us */

@@ -28,4 +28,13 @@ struct trace_head {
 	unsigned int lost; /* records that this processor could not write so far */
 };
 
+/* Whether a thread's switches and wake-ups are told: bits by thread, kept by the point probes and
+ * read by the scheduler's. Without them, those of every idle connection would be records too. */
+enum trace_follow {
+	FOLLOW_WAIT = 1, /* it is in a wait of the pipeline */
+	FOLLOW_ALWAYS = 2, /* it carries out a stage for others */
+};
+
+#define TRACE_THREADS 65536
+
 #endif

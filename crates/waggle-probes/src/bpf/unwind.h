@@ -42,6 +42,10 @@ struct unwind_area {
 	unsigned int first, rows; /* of the map unwind_rows; none: by frame pointers */
 };
 
+/* In `rows`: the file keeps frame pointers, so that its rows are needed only for the call that was
+ * interrupted, which may not have made its frame yet, or not any more. */
+#define UNWIND_INTERRUPTED (1u << 31)
+
 struct unwind_process {
 	unsigned int areas, spare;
 	struct unwind_area area[UNWIND_AREAS];
@@ -116,12 +120,13 @@ struct unwind_walk {
 	__u32 count;
 	__u32 end;
 	__u32 area;
+	__u32 called; /* the address is that of a call, not of an interruption */
 };
 
 /* A frame pointer more than this above the stack pointer points at no frame. */
 #define UNWIND_FRAME_MAX (8 << 20)
 /* So that a stack's last rows are found in a table of up to 2^UNWIND_SEARCH. */
-#define UNWIND_SEARCH 18
+#define UNWIND_SEARCH 21
 /* Where the kernel puts the registers of interrupted code above the stack pointer. */
 #define UNWIND_SIGNAL_BP 120
 #define UNWIND_SIGNAL_SP 160
@@ -184,13 +189,14 @@ static __always_inline struct unwind_row *unwind_row_of(struct unwind_walk *walk
 {
 	struct unwind_area *area = unwind_area_of(walk);
 	struct unwind_search search = {};
-	__u32 at;
+	__u32 at, rows;
 
-	if (!area || !area->rows)
+	if (!area || !area->rows || (walk->called && area->rows & UNWIND_INTERRUPTED))
 		return NULL;
+	rows = area->rows & ~UNWIND_INTERRUPTED;
 	search.address = ip - area->bias;
 	search.low = area->first;
-	search.high = area->first + area->rows;
+	search.high = area->first + rows;
 	bpf_loop(UNWIND_SEARCH, unwind_search_step, &search, 0);
 	if (!search.found)
 		return NULL;
@@ -225,6 +231,7 @@ static __always_inline long unwind_signal(struct unwind_walk *walk)
 				(void *)(walk->sp + UNWIND_SIGNAL_SP)))
 		return 1;
 	walk->sp = registers[0];
+	walk->called = 0;
 	/* It was interrupted before this instruction: a caller's address is one behind. */
 	walk->ip = registers[1] + 1;
 	return 0;
@@ -269,6 +276,7 @@ static long unwind_step(__u32 at, struct unwind_walk *walk)
 	walk->number = (walk->number ^ walk->ip) * 0x9e3779b97f4a7c15ull;
 	walk->number ^= walk->number >> 29;
 	row = unwind_row_of(walk, ip);
+	walk->called = 1;
 	if (!row || row->rule == UNWIND_CHAIN)
 		return unwind_by_chain(walk);
 	if (row->rule == UNWIND_END) {

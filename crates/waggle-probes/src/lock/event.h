@@ -72,6 +72,9 @@ struct lock_metadata {
 struct lock_counters {
 	unsigned long long hits;
 	unsigned long long ring_full; /* events lost */
+	/* From a program's first instruction to its last but the counting, of all hits. The kernel's
+	 * own counters would miss them: they are held once, for a moment, and nobody waits then. */
+	unsigned long long run_ns;
 };
 
 _Static_assert(sizeof(struct lock_event) == 64, "an event is one cache line");

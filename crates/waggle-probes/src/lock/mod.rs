@@ -56,6 +56,8 @@ pub struct LockCounters {
     pub hits: u64,
     /// Events lost because the ring buffer was full.
     pub ring_full: u64,
+    /// Time that the programs ran for these hits, ns; without the trap.
+    pub run_ns: u64,
 }
 
 /// The loaded probe of one server process.
@@ -149,11 +151,16 @@ impl LockProbe {
     /// The map cannot be read.
     pub fn counters(&self) -> Result<LockCounters, ProbeError> {
         use types::lock_counters as in_kernel;
-        let [hits, ring_full] = self.object.sums([
+        let [hits, ring_full, run_ns] = self.object.sums([
             offset_of!(in_kernel, hits),
             offset_of!(in_kernel, ring_full),
+            offset_of!(in_kernel, run_ns),
         ])?;
-        Ok(LockCounters { hits, ring_full })
+        Ok(LockCounters {
+            hits,
+            ring_full,
+            run_ns,
+        })
     }
 }
 

@@ -82,6 +82,13 @@ static __always_inline struct lock_counters *hit(void)
 	return count;
 }
 
+/* A program that began at `now` is done. */
+static __always_inline void ran(struct lock_counters *count, __u64 now)
+{
+	if (count)
+		COUNT_MANY(count->run_ns, bpf_ktime_get_ns() - now);
+}
+
 static __always_inline int emit_at(__u64 now, __u32 kind, __u64 one, __u64 two, __u64 two_thd,
 				   __u32 value, __u32 depth)
 {
@@ -92,6 +99,7 @@ static __always_inline int emit_at(__u64 now, __u32 kind, __u64 one, __u64 two, 
 	if (!event) {
 		if (count)
 			COUNT(count->ring_full);
+		ran(count, now);
 		return 0;
 	}
 	event->time_ns = now;
@@ -105,6 +113,7 @@ static __always_inline int emit_at(__u64 now, __u32 kind, __u64 one, __u64 two, 
 	event->count = depth;
 	event->spare = 0;
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	ran(count, now);
 	return 0;
 }
 
@@ -167,6 +176,7 @@ int row_deadlock(struct pt_regs *ctx)
 	if (!deadlock) {
 		if (count)
 			COUNT(count->ring_full);
+		ran(count, now);
 		return 0;
 	}
 	/* A vector: where its pointers begin, and where they end. */
@@ -189,6 +199,7 @@ int row_deadlock(struct pt_regs *ctx)
 		deadlock->id[i] = id_of(deadlock->thd[i]);
 	}
 	bpf_ringbuf_submit(deadlock, BPF_RB_NO_WAKEUP);
+	ran(count, now);
 	return 0;
 }
 
@@ -262,6 +273,7 @@ int metadata_from(struct pt_regs *ctx)
 	if (!metadata) {
 		if (count)
 			COUNT(count->ring_full);
+		ran(count, now);
 		return 0;
 	}
 	metadata->event.time_ns = now;
@@ -280,6 +292,7 @@ int metadata_from(struct pt_regs *ctx)
 		length = 0;
 	metadata->key_length = length;
 	bpf_ringbuf_submit(metadata, BPF_RB_NO_WAKEUP);
+	ran(count, now);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: nothing is cut silently; what has no room was refused before ([`super::spec`]).
 
 use super::skeleton::types;
-use super::spec::{Attach, Base, Comparison, PointSpec, Register, Test, Value};
+use super::spec::{Attach, Base, Comparison, Follow, PointSpec, Register, Test, Value};
 
 /// Where each register stands in the kernel's `struct pt_regs`, by the processor's number.
 const REGISTER_AT: [u8; 16] = [
@@ -79,6 +79,16 @@ fn is_return_on_top(spec: &PointSpec) -> bool {
     }
 }
 
+fn follow(follow: Follow) -> u8 {
+    use types::point_follow as how;
+    small(match follow {
+        Follow::AsItIs => how::POINT_FOLLOW_AS_IT_IS.0,
+        Follow::Begins => how::POINT_FOLLOW_BEGINS.0,
+        Follow::Ends => how::POINT_FOLLOW_ENDS.0,
+        Follow::Stage => how::POINT_FOLLOW_STAGE.0,
+    })
+}
+
 pub(super) fn spec(spec: &PointSpec) -> types::point_spec {
     let wanted = types::point_stack::STACK_WANTED.0;
     let top = types::point_stack::STACK_TOP.0;
@@ -90,6 +100,7 @@ pub(super) fn spec(spec: &PointSpec) -> types::point_spec {
             (true, false) => small(wanted),
             (true, true) => small(wanted | top),
         },
+        follow: follow(spec.follow),
         value: value(&spec.value),
         second: value(&spec.second),
         ..Default::default()

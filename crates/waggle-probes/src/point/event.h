@@ -36,6 +36,14 @@ enum point_stack {
 	STACK_TOP = 2, /* and the word on top, which is the return address here */
 };
 
+/* What passing a place means for whether the thread is followed. */
+enum point_follow {
+	POINT_FOLLOW_AS_IT_IS,
+	POINT_FOLLOW_BEGINS, /* a wait begins */
+	POINT_FOLLOW_ENDS, /* it ends; passed outside a wait, the place is of no interest */
+	POINT_FOLLOW_STAGE, /* a stage is carried out */
+};
+
 #define REGS_SP 152 /* of struct pt_regs */
 
 struct point_step {
@@ -71,7 +79,8 @@ struct point_spec {
 	unsigned short point;
 	unsigned char tests; /* how many */
 	unsigned char stack; /* enum point_stack */
-	unsigned int spare;
+	unsigned char follow; /* enum point_follow */
+	unsigned char spare[3];
 	struct point_value value;
 	struct point_value second;
 	struct point_test test[POINT_TESTS];

@@ -27,16 +27,19 @@ mod watch;
 pub use crate::object::ProbeError;
 pub use record::PointRecord;
 pub use spec::{
-    Attach, Base, Comparison, Place, PointSpec, Register, STEPS_MAX, Step, Test, TrapCost, Value,
+    Attach, Base, Comparison, Follow, Place, PointSpec, Register, STEPS_MAX, Step, Test, TrapCost,
+    Value,
 };
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
+use std::os::fd::AsFd;
 
 use libbpf_rs::{Link, MapCore, MapFlags};
 
 use crate::object::{Loaded, detach_all, refused};
 use crate::ring::{Ring, ring_bytes};
+use crate::timeline::TimelineProbe;
 use skeleton::types;
 
 /// The kernel half, compiled by the build script.
@@ -88,6 +91,7 @@ pub struct PointProbe {
 impl PointProbe {
     /// Loads the kernel half and attaches every place it can in these processes, which all run
     /// the binaries that the specs name. What is refused is left out: see [`PointProbe::refused`].
+    /// A `scheduler` that tells of followed threads only is told here which those are.
     ///
     /// # Errors
     /// The kernel refuses the programs or a map, or there are more places than [`SPECS_MAX`].
@@ -95,6 +99,7 @@ impl PointProbe {
         specs: &[PointSpec],
         processes: &[Process],
         bytes: u32,
+        scheduler: Option<&TimelineProbe>,
     ) -> Result<Self, ProbeError> {
         if specs.len() > SPECS_MAX {
             return Err(ProbeError::Io {
@@ -105,6 +110,12 @@ impl PointProbe {
         let object = Loaded::load(OBJECT, |name, map| {
             if name.ends_with("events") {
                 map.set_max_entries(ring_bytes(bytes)).map_err(refused)?;
+            } else if name == "followed"
+                && let Some(scheduler) = scheduler
+            {
+                let theirs = scheduler.followed();
+                map.set_max_entries(theirs.max_entries()).map_err(refused)?;
+                map.reuse_fd(theirs.as_fd()).map_err(refused)?;
             }
             Ok(())
         })?;

@@ -19,6 +19,7 @@ const volatile enum point_limit limit_shape = POINT_SPECS;
 const volatile enum point_base base_shape = BASE_ZERO;
 const volatile enum point_stack stack_shape = STACK_NONE;
 const volatile enum point_comparison comparison_shape = COMPARE_EQUAL;
+const volatile enum point_follow follow_shape = POINT_FOLLOW_AS_IT_IS;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -46,6 +47,14 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
+
+/* By tid: enum trace_follow. The least recently used goes where there is no room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, TRACE_THREADS);
+	__type(key, __u32);
+	__type(value, __u32);
+} followed SEC(".maps");
 
 /* The kernel's types, as far as they are looked at; where a field really is, libbpf finds out. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -140,6 +149,11 @@ static __noinline int evaluate(const struct moment *moment, const struct point_v
 
 	if (!moment || !wanted || !value)
 		return 1;
+	/* Nothing is asked for, as at most places for the second value. */
+	if (wanted->base == BASE_ZERO && !wanted->steps) {
+		*value = 0;
+		return 0;
+	}
 	switch (wanted->base) {
 	case BASE_REGISTER:
 		sum = reg(moment->regs, wanted->reg);
@@ -243,15 +257,40 @@ static __always_inline void with_stack(void *ctx, const struct moment *moment,
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
+/* Notes whether the thread, which passes the place, is followed from here on. Only the thread
+ * itself writes its word. */
+static __always_inline void follow(__u8 how, __u32 tid, __u32 *bits)
+{
+	__u32 made = FOLLOW_WAIT;
+
+	if (how == POINT_FOLLOW_ENDS) {
+		if (bits)
+			*bits &= ~FOLLOW_WAIT;
+		return;
+	}
+	if (how == POINT_FOLLOW_STAGE) {
+		/* Who waits itself is followed for as long as that takes. */
+		if (bits && *bits)
+			return;
+		made = FOLLOW_ALWAYS;
+	}
+	if (bits)
+		*bits |= made;
+	else
+		bpf_map_update_elem(&followed, &tid, &made, BPF_ANY);
+}
+
 /* A thread came by, by whatever way. */
 static __always_inline int passed(void *ctx, const void *regs, const void *fields, __u64 now,
 				  __u32 number)
 {
 	struct moment moment = { .regs = regs, .fields = fields };
-	const __u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	const __u64 id = bpf_get_current_pid_tgid();
+	const __u32 tgid = id >> 32, tid = id;
 	struct point_counters *count;
 	struct point_record *record;
 	struct point_spec *spec;
+	__u32 *bits = NULL;
 	__u32 zero = 0;
 	__u64 *image;
 
@@ -260,9 +299,14 @@ static __always_inline int passed(void *ctx, const void *regs, const void *field
 	count = bpf_map_lookup_elem(&counters, &zero);
 	if (!image || !spec || !count)
 		return 0;
+	COUNT(count->hits[number & (POINT_SPECS - 1)]);
+	if (spec->follow != POINT_FOLLOW_AS_IT_IS) {
+		bits = bpf_map_lookup_elem(&followed, &tid);
+		if (spec->follow == POINT_FOLLOW_ENDS && !(bits && *bits & FOLLOW_WAIT))
+			return 0;
+	}
 	moment.image = *image;
 	moment.task = bpf_get_current_task_btf();
-	COUNT(count->hits[number & (POINT_SPECS - 1)]);
 	for (int i = 0; i < POINT_TESTS; i++) {
 		const int held = i < spec->tests ? holds(&moment, &spec->test[i]) : 1;
 
@@ -272,6 +316,8 @@ static __always_inline int passed(void *ctx, const void *regs, const void *field
 		if (held <= 0)
 			return 0;
 	}
+	if (spec->follow != POINT_FOLLOW_AS_IT_IS)
+		follow(spec->follow, tid, bits);
 	if (spec->stack) {
 		with_stack(ctx, &moment, spec, now, count);
 		return 0;

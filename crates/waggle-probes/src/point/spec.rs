@@ -161,6 +161,22 @@ pub struct PointSpec {
     pub tests: Vec<Test>,
     /// The stack is wanted too.
     pub stack: bool,
+    /// What passing it means for whether the thread is followed.
+    pub follow: Follow,
+}
+
+/// Whether the scheduler's doings with a thread are told from a point on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Follow {
+    /// As before.
+    #[default]
+    AsItIs,
+    /// A wait begins.
+    Begins,
+    /// It ends. A thread that passes here and is in no wait writes no record.
+    Ends,
+    /// A stage is carried out: a thread that does so outside a wait is followed for good.
+    Stage,
 }
 
 impl PointSpec {

@@ -99,6 +99,12 @@ impl LiveThread {
         }
     }
 
+    /// Since when its times are counted, ns of the monotonic clock: since its statement came in, or
+    /// the one before ended. 0 if that is not known.
+    pub fn counted_since_ns(&self) -> u64 {
+        self.counted_since_ns
+    }
+
     /// Where the time went until `now_ns` of what it carries out since `start_ns`, both on the
     /// monotonic clock; `None` if it waits for a statement.
     pub fn times(&self, start_ns: u64, now_ns: u64) -> Option<Times> {

@@ -214,11 +214,10 @@ static __always_inline __u32 away_because(struct thread_state *thread, struct ta
 }
 
 /* Why a thread left that is about to run again, if nobody told that it did: as much as is known
- * when another thread's memory and registers are in its place. */
-static __always_inline __u32 unseen_because(const struct thread_state *thread,
-					    const struct task_struct *task)
+ * when another thread's memory and registers are in its place. `forced`: switches that were. */
+static __always_inline __u32 unseen_because(const struct thread_state *thread, __u32 forced)
 {
-	if ((__u32)task->nivcsw != thread->forced)
+	if (forced != thread->forced)
 		return AWAY_RUNNABLE;
 	/* A statement ended meanwhile: it waited for the next. */
 	if (thread->end_ns >= thread->in_ns)
@@ -240,7 +239,7 @@ static __always_inline void unseen(struct thread_state *thread, struct task_stru
 	thread->out_ns = thread->in_ns + ran_ns;
 	/* The kernel adds this wait's delay later. */
 	thread->run_delay = task->sched_info.run_delay;
-	thread->away = unseen_because(thread, task);
+	thread->away = unseen_because(thread, task->nivcsw);
 	thread->between = 0;
 	thread->ran_ns = task->se.sum_exec_runtime;
 	thread->forced = task->nivcsw;
@@ -258,6 +257,31 @@ static __always_inline long state_of(const struct task_struct *task)
 #define APART_LEAST_NS 1000000
 #define APART_SHARE 1024
 
+/* The thread leaves a processor that it was not seen to take, and was not seen to leave the one
+ * before either. The scheduler noted when it took this one; what it ran in all tells when it left
+ * that one. False if that does not fit together. */
+static __noinline int unseen_twice(struct thread_state *thread, struct task_struct *task, __u64 now,
+				   int is_forced)
+{
+	__u64 arrived, ran_ns, out_ns;
+
+	if (!thread || !task || !thread->ran_ns || !thread->clock_apart)
+		return 0;
+	arrived = task->sched_info.last_arrival + thread->clock_apart;
+	ran_ns = task->se.sum_exec_runtime - thread->ran_ns;
+	if (arrived > now || ran_ns < now - arrived)
+		return 0;
+	out_ns = thread->in_ns + (ran_ns - (now - arrived));
+	if (out_ns >= arrived)
+		return 0;
+	/* The switch under way is counted already. */
+	thread->away = unseen_because(thread, task->nivcsw - is_forced);
+	thread->out_ns = out_ns;
+	thread->in_ns = arrived;
+	thread->between = 0;
+	return 1;
+}
+
 /* Learns how far the scheduler's clock is from ours; false if the thread was not seen to take the
  * processor that it leaves: what it was seen to take last was another. */
 static __always_inline int learn_clock(struct thread_state *thread,
@@ -268,11 +292,8 @@ static __always_inline int learn_clock(struct thread_state *thread,
 
 	if (thread->in_ns <= thread->out_ns)
 		return 1;
-	if (thread->clock_apart && (__s64)(apart - thread->clock_apart) < -(__s64)limit) {
-		/* Should it be the clock that was set, the next time is the first. */
-		thread->clock_apart = 0;
+	if (thread->clock_apart && (__s64)(apart - thread->clock_apart) < -(__s64)limit)
 		return 0;
-	}
 	thread->clock_apart = apart;
 	return 1;
 }
@@ -290,8 +311,14 @@ static __always_inline void leaves(struct thread_state *thread, struct task_stru
 		return;
 	first_seen(thread, task, now, switching);
 	account(thread, task, switching);
-	if (!learn_clock(thread, task, now))
-		begin_anew(thread, task, now, switching);
+	if (!learn_clock(thread, task, now)) {
+		if (unseen_twice(thread, task, now, forced))
+			account(thread, task, switching);
+		else
+			begin_anew(thread, task, now, switching);
+		/* Should it be the clock that was set, the next time is the first. */
+		thread->clock_apart = 0;
+	}
 	thread->out_ns = now;
 	thread->run_delay = task->sched_info.run_delay;
 	thread->ran_ns = task->se.sum_exec_runtime;

@@ -32,7 +32,8 @@ struct statement_number {
 	unsigned int width; /* bytes stored: 4 or 8 */
 };
 
-#define STATEMENT_SPAN_MAX 192
+/* As many bytes as the smallest record has for names and text. */
+#define STATEMENT_SPAN_MAX 432
 /* Spans in THD itself, and in the diagnostics area behind it. */
 #define STATEMENT_SPANS 10
 #define STATEMENT_AREA_SPANS 2

@@ -14,7 +14,7 @@ use super::skeleton::types::{self, statement_event as event};
 use super::{Options, TEXT_BYTES_MAX};
 
 /// As in the kernel half.
-const SPAN_BYTES_MAX: u32 = 192;
+const SPAN_BYTES_MAX: u32 = 432;
 const SPANS: usize = 10;
 const AREA_SPANS: usize = 2;
 const NUMBERS: usize = 20;

@@ -24,18 +24,48 @@ pub const ROWS_OF_FILE_MAX: usize = 98_304;
 struct Placed {
     first: u32,
     rows: u32,
+    /// Its functions keep frame pointers.
+    chained: bool,
     frames: Arc<Frames>,
 }
 
+/// In `unwind_area::rows`: see `bpf/unwind.h`.
+const INTERRUPTED: u32 = 1 << 31;
+
 /// What stands in the maps.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Areas {
     files: HashMap<(String, u64), Option<Placed>>,
     used: u32,
     by_frame_pointers: Vec<String>,
+    rows_of_file_max: usize,
+    /// Threads are interrupted anywhere, not only where they make a system call.
+    interrupted: bool,
+}
+
+impl Default for Areas {
+    fn default() -> Self {
+        Self {
+            files: HashMap::new(),
+            used: 0,
+            by_frame_pointers: Vec::new(),
+            rows_of_file_max: ROWS_OF_FILE_MAX,
+            interrupted: false,
+        }
+    }
 }
 
 impl Areas {
+    /// For stacks of threads that are interrupted anywhere: also a file that keeps frame pointers
+    /// has its rows, for the innermost call.
+    pub(crate) fn interrupted(rows_of_file_max: usize) -> Self {
+        Self {
+            rows_of_file_max,
+            interrupted: true,
+            ..Self::default()
+        }
+    }
+
     /// Files with too many rows, or none.
     pub(crate) fn by_frame_pointers(&self) -> &[String] {
         &self.by_frame_pointers
@@ -96,6 +126,9 @@ impl Areas {
             area.bias = mapping.start.wrapping_sub(address);
             area.first = placed.first;
             area.rows = placed.rows;
+            if self.interrupted && placed.chained && placed.rows > 0 {
+                area.rows |= INTERRUPTED;
+            }
         }
         Ok(area)
     }
@@ -110,7 +143,7 @@ impl Areas {
         let Ok(file) = mapping.open(pid) else {
             return Ok(None);
         };
-        let Ok(mut frames) = Frames::read(&file, ROWS_OF_FILE_MAX) else {
+        let Ok(mut frames) = Frames::read(&file, self.rows_of_file_max) else {
             return Ok(None);
         };
         let mut rows = std::mem::take(&mut frames.rows);
@@ -134,9 +167,25 @@ impl Areas {
         Ok(Some(Placed {
             first,
             rows: count,
+            chained: keeps_frame_pointers(&rows),
             frames: Arc::new(frames),
         }))
     }
+}
+
+/// True if most of the code has a frame pointer at hand: then all functions but leaves keep it.
+fn keeps_frame_pointers(rows: &[Row]) -> bool {
+    let (mut with, mut all) = (0, 0);
+    for (row, next) in rows.iter().zip(rows.iter().skip(1)) {
+        let bytes = u64::from(next.address - row.address);
+        match row.rule {
+            Rule::Frame(_) => with += bytes,
+            Rule::Stack(_) => {}
+            _ => continue,
+        }
+        all += bytes;
+    }
+    2 * with > all
 }
 
 fn put(value: &mut [u8], index: usize, area: &types::unwind_area) {
@@ -174,6 +223,31 @@ fn packed(row: &Row) -> [u8; 12] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_keeps_frame_pointers_if_most_of_its_code_does() {
+        let row = |address, rule| Row {
+            address,
+            rule,
+            saved_frame_pointer: 0,
+        };
+        let enters = [
+            row(0, Rule::Stack(8)),
+            row(4, Rule::Frame(16)),
+            row(90, Rule::Stack(8)),
+            row(91, Rule::Chain),
+            row(500, Rule::Chain),
+        ];
+        assert!(keeps_frame_pointers(&enters));
+        let omits = [
+            row(0, Rule::Stack(8)),
+            row(60, Rule::Frame(16)),
+            row(90, Rule::Stack(8)),
+            row(100, Rule::Chain),
+        ];
+        assert!(!keeps_frame_pointers(&omits));
+        assert!(!keeps_frame_pointers(&[]));
+    }
 
     #[test]
     fn rows_and_areas_are_laid_out_as_in_the_kernel_half() {

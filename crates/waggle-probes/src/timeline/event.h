@@ -30,8 +30,10 @@ enum timeline_why {
 /* Set before loading, never changed. */
 struct timeline_config {
 	unsigned char calls[TIMELINE_CALLS]; /* enum timeline_why by number of the system call */
-	unsigned int stacks; /* of threads that leave */
+	unsigned int stacks; /* of threads that leave to wait */
 	unsigned int waker_stacks;
+	unsigned int preempted_stacks; /* of threads that leave though they could run */
+	unsigned int followed_only; /* threads of the map `followed` */
 };
 
 #define TIMELINE_NAME 16

@@ -25,7 +25,7 @@ mod record;
 pub(crate) use areas::Areas;
 pub use areas::ROWS_OF_FILE_MAX;
 pub use record::{Head, Name, Record, StackEnd, Why, addresses};
-pub(crate) use record::{head, stack};
+pub(crate) use record::{STACK_KIND, head, stack};
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -35,6 +35,7 @@ use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder};
 use crate::kernel;
 use crate::object::detach_all;
 use crate::ring::{Ring, ring_bytes};
+use crate::sample::SampleProbe;
 use skeleton::types;
 
 /// The kernel half, compiled by the build script.
@@ -45,6 +46,9 @@ const PROGRAMS: [&str; 4] = [
     "sched_process_fork",
     "sched_process_exit",
 ];
+
+/// Maps by which stacks are walked.
+const SHARED: [&str; 3] = ["unwind_rows", "unwind_processes", "unwind_sent"];
 
 /// Why there is no timeline here.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +93,14 @@ pub struct Options {
     pub stacks: bool,
     /// Keep the stacks of wakers.
     pub waker_stacks: bool,
+    /// Tell only of threads that the point probes follow (`TimelineProbe::followed`).
+    pub followed_only: bool,
+}
+
+impl Options {
+    fn walks(&self) -> bool {
+        self.stacks || self.waker_stacks
+    }
 }
 
 impl Default for Options {
@@ -97,6 +109,7 @@ impl Default for Options {
             ring_bytes: 16 << 20,
             stacks: true,
             waker_stacks: true,
+            followed_only: false,
         }
     }
 }
@@ -126,7 +139,10 @@ pub struct TimelineProbe {
     object: Object,
     ring: Ring,
     pids: BTreeSet<u32>,
-    areas: Areas,
+    /// `None`: another probe has described them in maps that both share.
+    areas: Option<Areas>,
+    /// Stacks are walked, so their rows are needed.
+    walks: bool,
 }
 
 impl TimelineProbe {
@@ -135,6 +151,18 @@ impl TimelineProbe {
     /// # Errors
     /// The kernel refuses: it does not describe its types, is older than 5.17, or the rights lack.
     pub fn load(options: &Options) -> Result<Self, TimelineError> {
+        Self::load_beside(options, None)
+    }
+
+    /// As [`load`](Self::load), but stacks are walked by what `sampler` knows of the processes,
+    /// which has to watch them too; and threads that are preempted have their stacks as well.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_beside(
+        options: &Options,
+        sampler: Option<&SampleProbe>,
+    ) -> Result<Self, TimelineError> {
         kernel::collect_messages();
         let doing = "loading the timeline's probe";
         let mut open = ObjectBuilder::default()
@@ -147,11 +175,21 @@ impl TimelineProbe {
                 let value = map.initial_value_mut().unwrap_or_default();
                 let size = size_of::<types::timeline_config>();
                 if let Some(config) = value.get_mut(at..at + size) {
-                    configure(config, options);
+                    configure(config, options, sampler.is_some());
                 }
             } else if name == "events" {
                 map.set_max_entries(ring_bytes(options.ring_bytes))
                     .map_err(refused(doing))?;
+            } else if let Some(sampler) = sampler
+                && SHARED.contains(&name.as_str())
+            {
+                sampler
+                    .with_map(&name, |fd| map.reuse_fd(fd))
+                    .map_err(refused(doing))?;
+            } else if (name == "followed" && !options.followed_only)
+                || (name == "unwind_rows" && !options.walks())
+            {
+                map.set_max_entries(1).map_err(refused(doing))?;
             }
         }
         let object = open.load().map_err(refused(doing))?;
@@ -164,7 +202,8 @@ impl TimelineProbe {
             object,
             ring,
             pids: BTreeSet::new(),
-            areas: Areas::default(),
+            areas: sampler.is_none().then(Areas::default),
+            walks: options.walks(),
         })
     }
 
@@ -196,33 +235,49 @@ impl TimelineProbe {
     /// # Errors
     /// The process has ended, or a map cannot be written.
     pub fn watch(&mut self, pid: u32) -> Result<(), TimelineError> {
-        let rows = map_of(&self.object, "unwind_rows");
-        let processes = map_of(&self.object, "unwind_processes");
-        self.areas
-            .describe(pid, &rows, &processes)
-            .map_err(|source| TimelineError::Process { pid, source })?;
-        if self.pids.insert(pid) {
+        if let Some(areas) = &mut self.areas {
+            let described = if self.walks {
+                let rows = map_of(&self.object, "unwind_rows");
+                let processes = map_of(&self.object, "unwind_processes");
+                areas.describe(pid, &rows, &processes)
+            } else {
+                std::fs::metadata(format!("/proc/{pid}/maps")).map(drop)
+            };
+            described.map_err(|source| TimelineError::Process { pid, source })?;
+        }
+        if !self.pids.contains(&pid) {
             let doing = "telling the kernel half of a process";
             map_of(&self.object, "watched")
                 .update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY)
                 .map_err(refused(doing))?;
+            self.pids.insert(pid);
             self.write_bits().map_err(refused(doing))?;
         }
         Ok(())
+    }
+
+    /// The map of followed threads, for the point probes to keep.
+    pub(crate) fn followed(&self) -> Map<'_> {
+        map_of(&self.object, "followed")
     }
 
     /// Forgets a process; harmless if it is not watched.
     pub fn unwatch(&mut self, pid: u32) {
         self.pids.remove(&pid);
         let _ = self.write_bits();
-        for map in ["watched", "unwind_processes"] {
+        let own = if self.areas.is_some() {
+            &["watched", "unwind_processes"][..]
+        } else {
+            &["watched"]
+        };
+        for map in own {
             let _ = map_of(&self.object, map).delete(&pid.to_ne_bytes());
         }
     }
 
     /// Files whose code is walked by frame pointers, since they have no rows or too many.
     pub fn by_frame_pointers(&self) -> &[String] {
-        self.areas.by_frame_pointers()
+        self.areas.as_ref().map_or(&[], Areas::by_frame_pointers)
     }
 
     /// Lends every record that is there to `each`; returns how many.
@@ -271,7 +326,7 @@ impl TimelineProbe {
     }
 }
 
-fn configure(config: &mut [u8], options: &Options) {
+fn configure(config: &mut [u8], options: &Options, preempted: bool) {
     use std::mem::offset_of;
     use types::timeline_config as t;
     let calls = offset_of!(t, calls);
@@ -281,10 +336,12 @@ fn configure(config: &mut [u8], options: &Options) {
     };
     put(offset_of!(t, stacks), options.stacks);
     put(offset_of!(t, waker_stacks), options.waker_stacks);
+    put(offset_of!(t, preempted_stacks), options.stacks && preempted);
+    put(offset_of!(t, followed_only), options.followed_only);
 }
 
 /// The map of that name; of data sections, whose names the object's comes before, the end.
-fn map_of<'a>(object: &'a Object, name: &str) -> Map<'a> {
+pub(crate) fn map_of<'a>(object: &'a Object, name: &str) -> Map<'a> {
     let mut maps = object.maps();
     let found = maps.find(|m| {
         let found = m.name().to_string_lossy();
@@ -294,7 +351,7 @@ fn map_of<'a>(object: &'a Object, name: &str) -> Map<'a> {
 }
 
 /// A word of a map's only value, summed over all processors.
-fn sum_of(map: &Map<'_>, at: usize) -> u64 {
+pub(crate) fn sum_of(map: &Map<'_>, at: usize) -> u64 {
     let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
     let values = values.ok().flatten().unwrap_or_default();
     let words = values.iter().filter_map(|value| {

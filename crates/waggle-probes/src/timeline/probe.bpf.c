@@ -90,7 +90,7 @@ struct pt_regs___user {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 64);
+	__uint(max_entries, 1024);
 	__type(key, __u32);
 	__type(value, __u32);
 } watched SEC(".maps");
@@ -106,6 +106,24 @@ struct {
 	__type(key, __u32);
 	__type(value, struct timeline_counters);
 } counters SEC(".maps");
+
+/* By tid: enum trace_follow; the point probes' map. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, TRACE_THREADS);
+	__type(key, __u32);
+	__type(value, __u32);
+} followed SEC(".maps");
+
+static __always_inline int is_followed(__u32 tid)
+{
+	const __u32 *bits;
+
+	if (!config.followed_only)
+		return 1;
+	bits = bpf_map_lookup_elem(&followed, &tid);
+	return bits && *bits;
+}
 
 static __always_inline int is_watched(__u32 tgid)
 {
@@ -210,12 +228,11 @@ static __always_inline void left(struct task_struct *task, int preempted, __u64 
 
 	head_of(&event.head, task, TRACE_LEFT, ns, count);
 	event.why = WHY_RUNNABLE;
-	if (!runnable) {
-		regs = (void *)bpf_task_pt_regs(task);
+	regs = (void *)bpf_task_pt_regs(task);
+	if (!runnable)
 		event.why = why(task, regs, &event.value);
-		if (config.stacks)
-			event.stack = unwind(&events, &event.head, regs->ip, regs->sp, regs->bp, 0);
-	}
+	if (runnable ? config.preempted_stacks : config.stacks)
+		event.stack = unwind(&events, &event.head, regs->ip, regs->sp, regs->bp, 0);
 	bpf_probe_read_kernel(event.name, sizeof(event.name), task->comm);
 	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
 		COUNT(count->lost);
@@ -240,8 +257,9 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *prev = bpf_get_current_task_btf();
 	struct task_struct *next = bpf_core_cast((void *)ctx->args[2], struct task_struct);
-	const int leaves = is_watched(prev->tgid) && !(state_of(prev) & TASK_ENDS);
-	const int comes = is_watched(next->tgid);
+	const int leaves = is_watched(prev->tgid) && !(state_of(prev) & TASK_ENDS) &&
+			   is_followed(prev->pid);
+	const int comes = is_watched(next->tgid) && is_followed(next->pid);
 	struct timeline_counters *count;
 	__u32 zero = 0;
 	__u64 ns;
@@ -270,7 +288,7 @@ int sched_waking(struct bpf_raw_tracepoint_args *ctx)
 	__u32 zero = 0;
 	__u64 ns;
 
-	if (!is_watched(woken->tgid))
+	if (!is_watched(woken->tgid) || !is_followed(woken->pid))
 		return 0;
 	ns = bpf_ktime_get_ns();
 	count = bpf_map_lookup_elem(&counters, &zero);
@@ -319,6 +337,11 @@ int sched_process_exit(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!is_watched(task->tgid))
 		return 0;
+	if (config.followed_only) {
+		__u32 tid = task->pid;
+
+		bpf_map_delete_elem(&followed, &tid);
+	}
 	count = bpf_map_lookup_elem(&counters, &zero);
 	if (!count)
 		return 0;

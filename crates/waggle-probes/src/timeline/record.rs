@@ -27,6 +27,11 @@ pub struct Head {
 pub struct Name([u8; 16]);
 
 impl Name {
+    /// Of the kernel's bytes.
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
     /// The name; bytes that are no text are replaced.
     pub fn text(&self) -> String {
         let length = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
@@ -122,6 +127,9 @@ fn half(record: &[u8], at: usize) -> Option<u32> {
 fn quarter(record: &[u8], at: usize) -> Option<u16> {
     bytes(record, at).map(u16::from_ne_bytes)
 }
+
+/// The number of the kind of [`Record::Stack`].
+pub(crate) const STACK_KIND: u32 = types::trace_kind::TRACE_STACK.0;
 
 /// The head of a record and the number of its kind.
 pub(crate) fn head(record: &[u8]) -> Option<(Head, u32)> {

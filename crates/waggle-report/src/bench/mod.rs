@@ -18,6 +18,7 @@ pub use words::{csv, headline, markdown};
 
 use crate::host::HostFacts;
 use crate::lab::LabServer;
+use crate::profile::ProfilePage;
 
 /// Everything a bench run left, as far as it came.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -57,6 +58,9 @@ pub struct BenchReport {
     pub checks: Vec<BenchCheck>,
     /// What a reader must know.
     pub notes: Vec<String>,
+    /// Profiles taken meanwhile; the page has them in an element of their own.
+    #[serde(skip)]
+    pub profile: Option<Box<ProfilePage>>,
 }
 
 /// A count or a rate.

@@ -19,6 +19,7 @@ pub use headline::headline;
 pub use text::{text, wrapped};
 
 use crate::host::HostFacts;
+use crate::profile::ProfilePage;
 
 /// Version of the [`LabReport`] document.
 pub const LAB_FORMAT_VERSION: u32 = 1;
@@ -72,6 +73,9 @@ pub struct LabReport {
     /// Every probe that was attached: where, and how the kernel runs the instruction there.
     #[serde(default)]
     pub probes: Vec<ProbeFacts>,
+    /// Profiles taken meanwhile; they are files of their own, and an element of their own.
+    #[serde(skip)]
+    pub profile: Option<Box<ProfilePage>>,
 }
 
 /// The server that a lab run watched.

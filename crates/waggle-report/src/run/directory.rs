@@ -10,12 +10,14 @@ use serde::Serialize;
 use super::error::ReopenError;
 use super::{
     FORMAT_VERSION, HISTOGRAM_FOLDER, JsonLines, LAB_FILE, Outcome, PAGE_FILE, RESULT_FILE,
-    RUN_FILE, Run, RunError, RunFacts, SAMPLES_FILE, STUDY_FILE, TRACE_FILE,
+    RUN_FILE, Run, RunError, RunFacts, SAMPLES_FILE, STUDY_FILE, TRACE_FILE, TUNE_FILE,
 };
 use crate::host::HostFacts;
 use crate::lab::LabReport;
+use crate::profile::{ProfilePage, ProfilePart};
 use crate::study::StudyReport;
 use crate::trace::{TracePage, TraceReport};
+use crate::tune::TuneReport;
 
 /// A run directory being written.
 #[derive(Debug)]
@@ -170,6 +172,37 @@ impl RunDir {
         self.write_json(TRACE_FILE, report)?;
         let page = TracePage::new(report.clone(), self.facts());
         self.write_file(PAGE_FILE, crate::page::render_trace(&page).as_bytes())
+    }
+
+    /// Writes a profile as `profile.json`, or `profile-NAME.json` if it has a name.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_profile(&self, name: &str, json: &[u8]) -> Result<PathBuf, RunError> {
+        let name = if name.is_empty() {
+            String::new()
+        } else {
+            file_name(name)
+        };
+        self.write_file(&super::reader::profile_file(&name), json)
+    }
+
+    /// Writes `report.html` of the profiles that were written, and returns the path of the page.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_profile_page(&self, parts: Vec<ProfilePart>) -> Result<PathBuf, RunError> {
+        let page = ProfilePage::new(parts, self.facts());
+        self.write_file(PAGE_FILE, crate::page::render_profile(&page).as_bytes())
+    }
+
+    /// Writes `tune.json` and `report.html` of a tuning run and returns the path of the page.
+    ///
+    /// # Errors
+    /// When one of them cannot be written.
+    pub fn write_tune(&self, report: &TuneReport) -> Result<PathBuf, RunError> {
+        self.write_json(TUNE_FILE, report)?;
+        self.write_file(PAGE_FILE, crate::page::render_tune(report).as_bytes())
     }
 
     /// Ends the run: notes time and outcome in `run.json`.

@@ -35,6 +35,10 @@ pub const STUDY_FILE: &str = "study.json";
 pub const RESULT_FILE: &str = "result.json";
 /// What a trace found, beside `run.json`.
 pub const TRACE_FILE: &str = "trace.json";
+/// File name of a profile, and what those of several begin with: `profile-NAME.json`.
+pub const PROFILE_FILE: &str = "profile.json";
+/// What a tuning run found ([`crate::tune::TuneReport`]).
+pub const TUNE_FILE: &str = "tune.json";
 /// File name of the HTML page made of a run.
 pub const PAGE_FILE: &str = "report.html";
 /// Folder of the HdrHistogram V2 files of a run.

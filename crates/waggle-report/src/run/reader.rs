@@ -8,12 +8,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    FORMAT_VERSION, HISTOGRAM_FOLDER, LAB_FILE, RESULT_FILE, RUN_FILE, ReadError, RunFacts,
-    SAMPLES_FILE, STUDY_FILE, TRACE_FILE,
+    FORMAT_VERSION, HISTOGRAM_FOLDER, LAB_FILE, PROFILE_FILE, RESULT_FILE, RUN_FILE, ReadError,
+    RunFacts, SAMPLES_FILE, STUDY_FILE, TRACE_FILE, TUNE_FILE,
 };
 use crate::lab::{LAB_FORMAT_VERSION, LabReport};
+use crate::profile::ProfilePart;
 use crate::study::{STUDY_FORMAT_VERSION, StudyReport};
 use crate::trace::{TRACE_FORMAT_VERSION, TraceReport};
+use crate::tune::{TUNE_FORMAT_VERSION, TuneReport};
 
 /// Longest JSON document or line that is read; more is damage, not data.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
@@ -157,6 +159,40 @@ impl Run {
         Ok(report)
     }
 
+    /// The profiles of the run, that without a name first, the others by their names; none if it
+    /// was not profiled.
+    ///
+    /// # Errors
+    /// When one of them is damaged.
+    pub fn profiles(&self) -> Result<Vec<ProfilePart>, ReadError> {
+        let mut names: Vec<String> = fs::read_dir(&self.path)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|file| Some(profile_name(&file)?.to_owned()))
+            .collect();
+        names.sort();
+        let mut parts = Vec::with_capacity(names.len());
+        for name in names {
+            let file = profile_file(&name);
+            if let Some(report) = self.document(&file)? {
+                parts.push(ProfilePart { name, report });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// What a tuning run found; nothing when it is another verb's run, or was killed.
+    ///
+    /// # Errors
+    /// When `tune.json` is damaged or newer than this build reads.
+    pub fn tune(&self) -> Result<Option<TuneReport>, ReadError> {
+        let report: Option<TuneReport> = self.document(TUNE_FILE)?;
+        let found = report.as_ref().map_or(0, |report| report.format_version);
+        self.known(TUNE_FILE, found, TUNE_FORMAT_VERSION)?;
+        Ok(report)
+    }
+
     /// The verb's final result as JSON, when it wrote one.
     ///
     /// # Errors
@@ -204,6 +240,24 @@ impl Run {
             Ok(None)
         }
     }
+}
+
+/// The file of the profile with this name; the empty name is that of the only one.
+pub(super) fn profile_file(name: &str) -> String {
+    match (name, PROFILE_FILE.split_once('.')) {
+        ("", _) | (_, None) => PROFILE_FILE.to_owned(),
+        (name, Some((stem, end))) => format!("{stem}-{name}.{end}"),
+    }
+}
+
+/// The name of the profile in this file, if it is one.
+fn profile_name(file: &str) -> Option<&str> {
+    if file == PROFILE_FILE {
+        return Some("");
+    }
+    let (stem, end) = PROFILE_FILE.split_once('.')?;
+    let name = file.strip_prefix(stem)?.strip_prefix('-')?;
+    name.strip_suffix(end)?.strip_suffix('.')
 }
 
 fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {

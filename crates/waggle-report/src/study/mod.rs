@@ -176,6 +176,7 @@ impl StudyCell {
             types: self.types.clone(),
             probes: self.probes.clone(),
             notes: self.notes.clone(),
+            profile: None,
         }
     }
 

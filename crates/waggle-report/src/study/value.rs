@@ -208,6 +208,9 @@ pub struct CurvePoint {
     /// Upper end of its 95% interval.
     #[serde(default)]
     pub high: Option<f64>,
+    /// The A/A check of its cell was not clean: shown, and no claim is made of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unclaimed: bool,
 }
 
 /// What the agent itself used under one condition.

@@ -272,11 +272,11 @@ fn cost(text: &mut String, report: &FuncReport) {
     if let Some(percent) = cost.cpu_percent {
         let _ = writeln!(
             text,
-            "      {percent:.2}% of one processor at {:.0} calls/s; waggle itself {:.2} s of CPU",
+            "      {percent:.2}% of one processor at {:.0} calls/s",
             report.calls.entered as f64 / report.facts.duration_s.max(1e-9),
-            report.facts.cost.waggle_cpu_s
         );
     }
+    let _ = writeln!(text, "{}", super::cost::line(&report.facts));
 }
 
 #[cfg(test)]

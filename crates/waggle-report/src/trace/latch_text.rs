@@ -5,9 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::TraceFacts;
 use super::latch::{LatchHolder, LatchReport, LatchRow};
-use crate::quantity::{bytes, count, plain};
+use super::{TraceFacts, pipeline_text};
+use crate::quantity::{count, plain};
 use crate::table::Table;
 
 /// Latches in the table; the document has all.
@@ -197,27 +197,7 @@ fn foot(report: &LatchReport) -> String {
     for (what, why) in &report.missing {
         let _ = writeln!(text, "\nnot seen: {what}: {why}");
     }
-    for probe in facts.probes.iter().filter(|probe| probe.refused.is_some()) {
-        let why = probe.refused.as_deref().unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "\nnot traced: {} at {}: {why}",
-            probe.name, probe.place
-        );
-    }
-    for note in &facts.notes {
-        let _ = writeln!(text, "\n{note}");
-    }
-    let lost: u64 = facts.lost.values().sum();
-    let _ = writeln!(
-        text,
-        "\n{} records, {} lost; {} probes a second; waggle took {} s of CPU and {}",
-        count(facts.events),
-        count(lost),
-        count(facts.cost.hits_per_s.round() as u64),
-        plain(facts.cost.waggle_cpu_s, 2),
-        bytes(facts.cost.waggle_rss_bytes),
-    );
+    text.push_str(&pipeline_text::foot(facts));
     text
 }
 

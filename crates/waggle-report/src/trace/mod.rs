@@ -6,12 +6,14 @@
 //! Invariants: times are ns as integers, so that sums can be checked; a figure says how many waits
 //! it is made of; what was lost, refused or flagged stands beside what was found.
 
+mod cost;
 mod drawing;
 mod func;
 mod func_text;
 mod latch;
 mod latch_text;
 mod pipeline;
+mod pipeline_slow_text;
 mod pipeline_text;
 mod shown;
 mod waits;
@@ -127,6 +129,8 @@ pub struct TraceProbe {
     pub emulated: Option<bool>,
     /// How often it fired.
     pub hits: u64,
+    /// Run time of its program, ns a hit, without the trap; absent: not counted.
+    pub program_ns_per_hit: Option<f64>,
 }
 
 /// What the tracing cost the process and us.
@@ -141,4 +145,12 @@ pub struct TraceCost {
     pub hits_per_s: f64,
     /// Run time of the kernel's half, ns a hit, by the kernel's own account; absent: not counted.
     pub program_ns_per_hit: Option<f64>,
+    /// Run time of the programs at places of the process, s, without the traps that lead to them;
+    /// absent: not counted.
+    pub programs_s: Option<f64>,
+    /// Run time of the programs that run for every process of the host (switches, system calls), s;
+    /// absent: there are none, or it was not counted.
+    pub host_programs_s: Option<f64>,
+    /// CPU time of the process meanwhile, s; absent: not known, as it ended too soon.
+    pub process_cpu_s: Option<f64>,
 }

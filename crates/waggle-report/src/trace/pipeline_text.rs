@@ -4,11 +4,9 @@
 
 use std::fmt::Write as _;
 
-use super::TraceFacts;
 use super::drawing::{Bar, carriers, draw};
-use super::pipeline::{
-    Doing, PipelineGroup, PipelineReport, PipelineStage, PipelineWait, PipelineWaitStage,
-};
+use super::pipeline::{PipelineGroup, PipelineReport, PipelineStage};
+use super::{TraceFacts, cost, pipeline_slow_text};
 use crate::quantity::{count, plain};
 use crate::table::Table;
 
@@ -35,7 +33,7 @@ pub(super) fn text(report: &PipelineReport, width: usize) -> String {
                 text += &group(report, title, groups).render(width);
             }
         }
-        text += &slowest(report);
+        text += &pipeline_slow_text::slowest(report);
     }
     text += &foot(&report.facts);
     // Names are foreign: of threads, functions, files. They command no terminal.
@@ -214,103 +212,8 @@ fn group(report: &PipelineReport, title: &str, groups: &[PipelineGroup]) -> Tabl
     table
 }
 
-fn slowest(report: &PipelineReport) -> String {
-    let slice = &report.slowest_percent;
-    let mut text = format!(
-        "\nThe slowest {} took {} us or more",
-        waits(slice.waits),
-        us(slice.at_least_ns)
-    );
-    let mut parts: Vec<(usize, u64)> = slice.stages_ns.iter().copied().enumerate().collect();
-    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let parts = parts
-        .iter()
-        .take(3)
-        .filter(|(_, ns)| *ns > 0)
-        .filter_map(|(index, ns)| {
-            let stage = report.stages.get(*index)?;
-            Some(format!("{} {}", stage.name, percent(*ns, slice.sum_ns)))
-        });
-    let parts: Vec<String> = parts.collect();
-    let _ = writeln!(text, ": {}.", parts.join(", "));
-    for wait in report.slowest.iter().take(3) {
-        text.push('\n');
-        text += &single(report, wait);
-    }
-    text
-}
-
-/// One wait in full.
-fn single(report: &PipelineReport, wait: &PipelineWait) -> String {
-    let parts = report.stages.iter().zip(&wait.stages);
-    let bars: Vec<Bar<'_>> = parts.map(|(stage, part)| single_bar(stage, part)).collect();
-    let spurious = match wait.spurious_wakes {
-        0 => String::new(),
-        wakes => format!(", woken {wakes} times for nothing"),
-    };
-    let caller = match wait.caller.first() {
-        Some(caller) => format!(", in {caller}"),
-        None => String::new(),
-    };
-    let whole = format!(
-        "{:>9} us  {}{caller}{spurious}",
-        us(wait.wait_ns),
-        wait.thread
-    );
-    draw(&whole, &bars)
-}
-
-/// A stage of one wait.
-fn single_bar<'a>(stage: &'a PipelineStage, part: &PipelineWaitStage) -> Bar<'a> {
-    let by = part.thread.as_deref().unwrap_or_default();
-    let what = match part.skipped {
-        true => "skipped".to_owned(),
-        false if part.ns == 0 => by.to_owned(),
-        false => {
-            let doing = words(&part.doing, part.ns);
-            let between = if by.is_empty() || doing.is_empty() {
-                ""
-            } else {
-                ": "
-            };
-            format!("{by}{between}{doing}")
-        }
-    };
-    let words = format!("{:>9} us  {what}", us(part.ns));
-    Bar {
-        name: &stage.name,
-        words: words.trim_end().to_owned(),
-        size: part.ns,
-        skipped: part.skipped,
-    }
-}
-
-/// The two things that a thread did most.
-fn words(doing: &Doing, ns: u64) -> String {
-    let mut all = vec![
-        ("behind", doing.queued_ns),
-        ("on CPU", doing.on_cpu_ns),
-        ("runnable", doing.runnable_ns),
-    ];
-    all.extend(
-        doing
-            .blocked_ns
-            .iter()
-            .map(|(reason, ns)| (reason.as_str(), *ns)),
-    );
-    all.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let most = all
-        .iter()
-        .take(2)
-        .filter(|(_, part)| share(*part, ns) >= 5.0);
-    let most: Vec<String> = most
-        .map(|(what, part)| format!("{what} {}", percent(*part, ns)))
-        .collect();
-    most.join(", ")
-}
-
 /// What was lost, refused, and what it cost.
-fn foot(facts: &TraceFacts) -> String {
+pub(super) fn foot(facts: &TraceFacts) -> String {
     let mut text = String::new();
     for probe in facts.probes.iter().filter(|probe| probe.refused.is_some()) {
         let why = probe.refused.as_deref().unwrap_or_default();
@@ -324,35 +227,32 @@ fn foot(facts: &TraceFacts) -> String {
         let _ = writeln!(text, "\n{note}");
     }
     let lost: u64 = facts.lost.values().sum();
-    let cost = &facts.cost;
     let _ = writeln!(
         text,
-        "\n{} records, {} lost; {} probes a second; waggle took {} s of CPU and {}",
+        "\n{} records, {} lost\n{}",
         count(facts.events),
         count(lost),
-        count(cost.hits_per_s.round() as u64),
-        plain(cost.waggle_cpu_s, 2),
-        crate::quantity::bytes(cost.waggle_rss_bytes),
+        cost::line(facts),
     );
     text
 }
 
-fn waits(number: u64) -> String {
+pub(super) fn waits(number: u64) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{} wait{s}", count(number))
 }
 
 /// Nanoseconds as microseconds.
-fn us(ns: u64) -> String {
+pub(super) fn us(ns: u64) -> String {
     let us = ns as f64 / 1e3;
     plain(us, if us < 100.0 { 1 } else { 0 })
 }
 
-fn share(part: u64, whole: u64) -> f64 {
+pub(super) fn share(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-fn percent(part: u64, whole: u64) -> String {
+pub(super) fn percent(part: u64, whole: u64) -> String {
     percent_of(part as f64 / whole.max(1) as f64)
 }
 
@@ -365,7 +265,7 @@ mod tests {
     use waggle_stats::latency::LatencySummary;
 
     use super::*;
-    use crate::trace::{PipelineSlice, TraceReport};
+    use crate::trace::{Doing, PipelineSlice, PipelineWait, PipelineWaitStage, TraceReport};
 
     fn stage(name: &str, sum_ns: u64, skipped: u64) -> PipelineStage {
         PipelineStage {

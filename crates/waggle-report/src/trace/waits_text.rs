@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::{WaitsReport, WaitsRequest, WaitsRow};
+use super::{WaitsReport, WaitsRequest, WaitsRow, cost};
 
 /// Calls of a stack that are shown in one line.
 const CALLS_MAX: usize = 6;
@@ -225,6 +225,7 @@ fn where_of(stack: &[String], before: &str) -> String {
         let name = name.trim_start_matches(['~', '_']);
         [
             "futex",
+            "libc.so",
             "pthread_cond",
             "lll_lock",
             "pthread_mutex_cond",
@@ -265,18 +266,7 @@ fn foot(text: &mut String, report: &WaitsReport) {
         stacks.cut,
         percent(stacks.cut, stacks.walked),
     );
-    if let Some(ns) = facts.cost.program_ns_per_hit {
-        let share = ns * facts.cost.hits_per_s / 1e9;
-        let _ = writeln!(
-            text,
-            "Cost: {:.0} switches and wake-ups a second on this host, {ns:.0} ns each: {:.2}% of a \
-             processor; waggle itself {:.2} s of CPU, {:.0} MiB.",
-            facts.cost.hits_per_s,
-            100.0 * share,
-            facts.cost.waggle_cpu_s,
-            facts.cost.waggle_rss_bytes as f64 / f64::from(1 << 20),
-        );
-    }
+    let _ = writeln!(text, "{}", cost::line(facts));
     for note in &facts.notes {
         let _ = writeln!(text, "Note: {note}");
     }

@@ -8,14 +8,19 @@ use std::sync::OnceLock;
 use waggle_report::bench::{BenchReport, csv, headline, markdown};
 use waggle_report::document::Document;
 use waggle_report::lab::LabReport;
-use waggle_report::page::{DATA_ID, render, render_bench, render_study, render_trace};
+use waggle_report::page::{
+    DATA_ID, render, render_bench, render_profile, render_study, render_trace, render_tune,
+};
+use waggle_report::profile::page_data;
 use waggle_report::run::{Outcome, PAGE_FILE, Run, RunDir};
 
 use crate::bench_example;
 use crate::example::{every_variant, realistic};
 use crate::need;
+use crate::profile_example;
 use crate::study_example::{every_study_variant, realistic_study};
 use crate::trace_example::every_trace;
+use crate::tune_example::every_tune;
 
 fn web() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")
@@ -73,6 +78,13 @@ fn bench(killed: bool) -> BenchReport {
     report
 }
 
+fn profiled_bench() -> BenchReport {
+    BenchReport {
+        profile: Some(Box::new(profile_example::compared())),
+        ..bench(false)
+    }
+}
+
 #[test]
 fn a_bench_run_that_was_killed_has_a_page_of_what_there_is() {
     let report = bench(true);
@@ -126,6 +138,8 @@ fn the_typescript_types_mirror_the_documents() {
     mirror("study-example.ts", "StudyReport", "study", &json);
     let json = serde_json::to_string_pretty(&bench(false)).expect("JSON");
     mirror("bench-example.ts", "BenchReport", "bench", &json);
+    let json = serde_json::to_string_pretty(&every_tune()).expect("JSON");
+    mirror("tune-example.ts", "TuneReport", "tune", &json);
     for (subject, page) in every_trace() {
         let json = serde_json::to_string_pretty(&page).expect("JSON");
         mirror(
@@ -135,6 +149,9 @@ fn the_typescript_types_mirror_the_documents() {
             &json,
         );
     }
+    let json = serde_json::to_string_pretty(&page_data(&profile_example::compared()));
+    let json = json.expect("JSON");
+    mirror("profile-example.ts", "ProfileData", "profile", &json);
 }
 
 #[test]
@@ -161,6 +178,37 @@ fn a_trace_survives_its_run_directory_in_every_form() {
         let text = waggle_report::summary::text(&run, false).expect("text");
         assert!(text.contains("trace"), "{text}");
     }
+}
+
+#[test]
+fn a_tuning_run_survives_its_run_directory_in_every_form() {
+    let report = every_tune();
+    let root = tempfile::tempdir().expect("a directory");
+    let run = RunDir::create(root.path(), "tune", "workers").expect("a run");
+    let written = run.write_tune(&report).expect("a page");
+    let html = fs::read_to_string(written).expect("the page");
+    assert!(!html.contains("<img src=x"), "a value became markup");
+    let path = run.finish(Outcome::Done, None).expect("an end");
+    let run = Run::open(&path).expect("a run");
+    assert_eq!(run.tune().expect("readable").as_ref(), Some(&report));
+    let document = Document::read(&run).expect("a document");
+    assert_eq!(document.kind(), "tuning run");
+    assert_eq!(document.html().expect("a page"), html);
+    let blocks = document.windows_csv().expect("CSV");
+    assert_eq!(blocks.lines().count(), 1 + 12, "{blocks}");
+    let results = document.results_csv().expect("CSV");
+    assert!(
+        results.contains(",16,false,best,9,1000,980,1020,"),
+        "{results}"
+    );
+    let markdown = document.markdown().expect("Markdown");
+    assert!(!markdown.contains("<img"), "{markdown}");
+    let text = waggle_report::summary::text(&run, false).expect("text");
+    assert!(text.contains("+25.0% (+23.0 to +27.0)"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    // The best first, what failed last.
+    let [best, failed] = ["\n16 ", " refused: "].map(|part| text.find(part).expect(part));
+    assert!(best < failed, "{text}");
 }
 
 #[test]
@@ -282,6 +330,13 @@ fn the_page_is_good_in_a_browser() {
         ("study", render_study(&realistic_study())),
         ("every-study-variant", render_study(&every_study_variant())),
         ("bench", render_bench(&bench(false))),
+        ("bench-profiled", render_bench(&profiled_bench())),
+        ("profile", render_profile(&profile_example::alone())),
+        (
+            "profile-compared",
+            render_profile(&profile_example::compared()),
+        ),
+        ("tune", render_tune(&every_tune())),
     ];
     let pages = pages.map(|(name, html)| (name.to_owned(), html));
     let traces = every_trace().into_iter();

@@ -404,6 +404,7 @@ fn curves(cells: &[StudyCell]) -> Vec<Curve> {
                         estimate: percent(ratio.estimate),
                         low: Some(percent(ratio.low)),
                         high: Some(percent(ratio.high)),
+                        unclaimed: !cell.aa_clean,
                     }
                 })
             });

@@ -6,6 +6,7 @@
 //! being written, as the server itself does it. Files are not cloned (reflink): a clone makes the
 //! first write to every page a copy, a cost that the measured server would pay.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,24 +16,34 @@ use std::path::Path;
 /// Zeros are looked for in pieces of this size.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Copies a directory of plain files and directories; entries with a name in `skip` are left out.
-pub(super) fn copy_tree(from: &Path, to: &Path, skip: &[&str]) -> io::Result<()> {
+/// Copies a directory of plain files and directories. Entries of its top that `is_left` says so of
+/// are left out: below that, a name may be a table's.
+pub(super) fn copy_tree(
+    from: &Path,
+    to: &Path,
+    is_left: &dyn Fn(&OsStr) -> bool,
+) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(to)?;
     let mut buffer = vec![0u8; 16 * PIECE_BYTES];
-    copy_entries(from, to, skip, &mut buffer)
+    copy_entries(from, to, is_left, &mut buffer)
 }
 
-fn copy_entries(from: &Path, to: &Path, skip: &[&str], buffer: &mut [u8]) -> io::Result<()> {
+fn copy_entries(
+    from: &Path,
+    to: &Path,
+    is_left: &dyn Fn(&OsStr) -> bool,
+    buffer: &mut [u8],
+) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let kind = entry.file_type()?;
         let target = to.join(entry.file_name());
-        if skip.iter().any(|name| entry.file_name() == *name) {
+        if is_left(&entry.file_name()) {
             continue;
         }
         if kind.is_dir() {
             fs::DirBuilder::new().mode(0o700).create(&target)?;
-            copy_entries(&entry.path(), &target, skip, buffer)?;
+            copy_entries(&entry.path(), &target, &|_| false, buffer)?;
         } else if kind.is_file() {
             copy_file(&entry.path(), &target, buffer)?;
         }
@@ -128,13 +139,14 @@ mod tests {
         fs::write(from.join("key"), b"secret").unwrap();
         fs::set_permissions(from.join("key"), fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(from.join("auto.cnf"), b"uuid").unwrap();
+        fs::write(from.join("inner/auto.cnf"), b"a table may be called so").unwrap();
         let holes = File::create(from.join("holes")).unwrap();
         holes.set_len(1 << 20).unwrap();
         holes.write_all_at(b"x", 700_000).unwrap();
 
         let to = dir.path().join("to");
-        copy_tree(&from, &to, &["auto.cnf"]).unwrap();
-        for name in ["inner/redo", "empty", "key", "holes"] {
+        copy_tree(&from, &to, &|name| name == "auto.cnf").unwrap();
+        for name in ["inner/redo", "inner/auto.cnf", "empty", "key", "holes"] {
             assert_eq!(
                 fs::read(from.join(name)).unwrap(),
                 fs::read(to.join(name)).unwrap()

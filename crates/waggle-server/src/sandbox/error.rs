@@ -54,6 +54,20 @@ pub enum SandboxError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// The data directory to copy belongs to a server that runs.
+    #[error(
+        "the data directory {datadir} cannot be copied: a server runs on it; stop that server first"
+    )]
+    DataInUse {
+        /// The directory.
+        datadir: PathBuf,
+    },
+    /// There is no data directory to copy.
+    #[error("the data directory {datadir} cannot be copied: it has no ibdata1, so it is none")]
+    NoData {
+        /// The directory.
+        datadir: PathBuf,
+    },
     /// The path of the Unix socket would be longer than the kernel allows.
     #[error("the socket path {path} is longer than 107 bytes: choose a shorter directory or name")]
     PathTooLong {

@@ -3,13 +3,14 @@
 //! [`Sandbox::start`] copies a data directory that was made once per server build (`template`,
 //! `copy`), runs the server under a guardian process (`guardian`, `child`) in a directory of its
 //! own (`rundir`) with settings that keep it there (`settings`), waits until it answers (`ready`)
-//! and publishes it (`registry`).
+//! and publishes it (`registry`). `data` starts one on what another one left.
 //!
 //! Invariant: whatever happens to this process or to the server, no process, mount or directory of
 //! a throw-away server is left; only the log of one that failed is, and the error names it.
 
 mod child;
 mod copy;
+mod data;
 mod error;
 mod guardian;
 mod log;
@@ -20,6 +21,7 @@ mod rundir;
 mod settings;
 mod template;
 
+use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,7 @@ use waggle_wire::{Dsn, Endpoint};
 
 use crate::Flavour;
 use crate::install::{self, InstalledServer};
+use data::Data;
 use guardian::{Command, Guardian, Launch, RootPlan};
 use port::Port;
 use registry::ServerEntry;
@@ -36,6 +39,7 @@ use rundir::{RunDir, default_parent};
 
 pub use error::SandboxError;
 pub use guardian::ServerExit;
+pub(crate) use rundir::random_number;
 
 /// How long a server may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(60);
@@ -103,6 +107,11 @@ impl Sandbox {
     /// # Errors
     /// [`SandboxError`]; [`SandboxError::is_unusable`] tells whether the request was at fault.
     pub fn start(spec: &SandboxSpec) -> Result<Self, SandboxError> {
+        Self::begin(spec, None)
+    }
+
+    /// Starts a server on a copy of `data`, or of the template.
+    fn begin(spec: &SandboxSpec, data: Option<Data<'_>>) -> Result<Self, SandboxError> {
         let name = match &spec.name {
             Some(name) => name.clone(),
             None => format!("{}-{}", spec.flavour.name(), rundir::random_word(5)),
@@ -129,16 +138,21 @@ impl Sandbox {
         if registry::find(&name).is_some() {
             return Err(SandboxError::NameTaken { name });
         }
-        let template = template::ensure(&server, &settings::at_creation(&spec.settings))?;
+        let source = match &data {
+            Some(data) => data.from.to_owned(),
+            None => template::ensure(&server, &settings::at_creation(&spec.settings))?,
+        };
         let run = RunDir::create(&parent, &name)?;
         let datadir = run.path().join("data");
-        copy::copy_tree(&template, &datadir, &template::NOT_COPIED).map_err(SandboxError::io(
-            format!(
-                "cannot copy {} to {}",
-                template.display(),
-                datadir.display()
-            ),
-        ))?;
+        let is_left = |entry: &OsStr| {
+            let of_the_source = data.as_ref().is_some_and(|data| (data.is_left)(entry));
+            of_the_source || template::NOT_COPIED.iter().any(|name| entry == *name)
+        };
+        copy::copy_tree(&source, &datadir, &is_left).map_err(SandboxError::io(format!(
+            "cannot copy {} to {}",
+            source.display(),
+            datadir.display()
+        )))?;
         let port = Port::reserve(settings::port(&spec.settings))?;
         let mut sandbox = Self {
             entry: first_entry(&name, spec, run.path(), port.number),
@@ -162,12 +176,7 @@ impl Sandbox {
     pub fn restart(&mut self, settings: &[(String, String)]) -> Result<(), SandboxError> {
         let all: Vec<_> = self.settings.iter().chain(settings).cloned().collect();
         settings::check(&all)?;
-        if let Some(mut guardian) = self.guardian.take() {
-            let ended = guardian.terminate(STOP_PATIENCE);
-            guardian.command(Command::Leave);
-            guardian.finish();
-            self.judge_end(ended)?;
-        }
+        self.halt()?;
         let port = Port::reserve(Some(self.entry.port))?;
         self.launch(&all, port)
     }
@@ -359,7 +368,7 @@ impl Sandbox {
     fn judge_start(
         &mut self,
         outcome: ready::Outcome,
-        guardian: Guardian,
+        mut guardian: Guardian,
         log_from: u64,
     ) -> Result<(), SandboxError> {
         let (flavour, log) = (self.entry.flavour, self.log_kept());
@@ -378,6 +387,8 @@ impl Sandbox {
             ready::Outcome::Ended(exit) => {
                 let message = message(self);
                 self.keep_log();
+                // The data stays for another restart; it goes with this value.
+                guardian.command(Command::Leave);
                 guardian.finish();
                 Err(SandboxError::Refused {
                     flavour,
@@ -389,6 +400,7 @@ impl Sandbox {
             ready::Outcome::TooLate(failure) => {
                 let message = failure.unwrap_or_else(|| message(self));
                 self.keep_log();
+                guardian.command(Command::Leave);
                 guardian.finish();
                 let seconds = START_PATIENCE.as_secs();
                 Err(SandboxError::NotReady {
@@ -494,6 +506,7 @@ fn first_entry(name: &str, spec: &SandboxSpec, dir: &Path, port: u16) -> ServerE
         datadir: dir.join("data"),
         log: dir.join("error.log"),
         started_unix_s: 0,
+        replica_of: None,
     }
 }
 

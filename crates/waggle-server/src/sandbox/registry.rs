@@ -48,6 +48,9 @@ pub struct ServerEntry {
     pub log: PathBuf,
     /// When it answered, in seconds since 1970.
     pub started_unix_s: u64,
+    /// The name of the throw-away server that it replicates from; `None`: from none.
+    #[serde(default)]
+    pub replica_of: Option<String>,
 }
 
 impl ServerEntry {

@@ -228,6 +228,14 @@ pub(super) fn random_word(len: usize) -> String {
         .collect()
 }
 
+/// Some random number.
+pub(crate) fn random_number() -> u32 {
+    let mut bytes = [0u8; 4];
+    // SAFETY: the buffer is that long; see above for so few bytes.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    u32::from_ne_bytes(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,7 +25,7 @@ const DEADLINE: Duration = Duration::from_secs(180);
 /// two families differ in their default.
 const FIRST_STATEMENTS: &str = "CREATE DATABASE sbtest CHARACTER SET utf8mb4;\n";
 
-/// What a template must not hand on: the identity of a server.
+/// What a data directory must not hand on: the identity of a server.
 pub(super) const NOT_COPIED: [&str; 2] = ["auto.cnf", "error.log"];
 
 /// The data directory of the template for this server, made now if there is none.

@@ -9,4 +9,5 @@ mod needs;
 mod parent_killed;
 mod sandbox;
 mod servers;
+mod topology;
 mod wire_results;

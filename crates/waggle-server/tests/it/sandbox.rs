@@ -167,6 +167,10 @@ fn settings_reach_the_server_and_a_restart_changes_them() {
             if std::fs::remove_file(log).is_ok()),
             "{error}"
         );
+        // The data is still there for a restart that can be.
+        sandbox.restart(&[]).unwrap();
+        let mut connection = Connection::connect(&sandbox.dsn()).unwrap();
+        assert_eq!(text(&mut connection, "SELECT answer FROM kept"), "42");
         let dir = sandbox.entry().dir.clone();
         drop(sandbox);
         assert!(!dir.exists());

@@ -35,7 +35,10 @@ pub enum ChooseError {
     #[error(transparent)]
     Elf(#[from] ElfError),
     /// No function has the name.
-    #[error("{path} exports no function {name:?}{near}")]
+    #[error(
+        "{path} exports no function {name:?}: one that is static, or inlined wherever it is \
+         called, has no name there; name one that calls it, or a pattern with *{near}"
+    )]
     Unknown {
         /// The binary.
         path: String,
@@ -296,6 +299,8 @@ mod tests {
         let found = choose(own, name).unwrap();
         assert!(!found.is_empty() && found.iter().all(|f| !f.site.bytes.is_empty()));
         let wrong = choose(own, "malloc_no_such_function").unwrap_err();
-        assert!(wrong.to_string().contains("malloc_no_such_function"));
+        let text = wrong.to_string();
+        assert!(text.contains("malloc_no_such_function"), "{text}");
+        assert!(text.contains("name one that calls it"), "{text}");
     }
 }

@@ -12,17 +12,20 @@
 //! Invariant: the parts of a wait add up to it to the nanosecond. A holder is only named by the act
 //! of letting go, and only for as long as it must have held the latch; never by a guess.
 
+mod find;
 pub mod held;
 mod history;
 mod join;
 mod memory;
+mod metadata;
 pub mod naming;
 pub mod seen;
 pub mod source;
 mod table;
 
+pub use find::{Found, Options, SourceError};
 pub use join::{Join, JoinCounters, Wait};
 pub use naming::Naming;
 pub use seen::{Kind, LatchId, Mode, Request, Seen, What};
-pub use source::{Found, Options, Source, SourceError};
+pub use source::Source;
 pub use table::{HolderKey, HolderRow, Name, RequestRow, Row, Spread, THE_REST, Table};

@@ -16,12 +16,13 @@ use waggle_symbols::latch::{DataSymbols, NameTable};
 use waggle_symbols::mapped::{self, Mapped};
 
 use super::memory::Memory;
+use super::metadata::metadata_name;
 use super::seen::{Kind, LatchId, Request};
 use super::table::{Name, THE_REST};
-use crate::event::StackId;
+use crate::event::{StackId, Thread};
 use crate::stack::Stacks;
 use crate::stack::names::Names;
-use crate::threads::role_of;
+use crate::threads::{role_of, role_of_root};
 
 /// Most names that are kept.
 const NAMES_MAX: usize = 1 << 20;
@@ -51,6 +52,9 @@ pub struct Naming {
     by_request: HashMap<(u64, u32), Request>,
     kinds: HashMap<StackId, Option<Kind>>,
     roles: HashMap<u32, Name>,
+    /// What a thread is called that has no name of its own, and what those are for.
+    comm: String,
+    purposes: HashMap<Thread, Name>,
     symbols: Names,
 }
 
@@ -90,6 +94,10 @@ impl Naming {
             by_request: HashMap::new(),
             kinds: HashMap::new(),
             roles: HashMap::new(),
+            comm: std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .map(|comm| comm.trim_end_matches('\n').to_owned())
+                .unwrap_or_default(),
+            purposes: HashMap::new(),
             symbols: Names::default(),
         };
         naming.look_at_mappings();
@@ -173,18 +181,47 @@ impl Naming {
         names.iter().map(ToString::to_string).collect()
     }
 
-    /// Takes note of a thread's name.
-    pub(super) fn thread(&mut self, tid: u32, comm: &[u8; 16]) {
+    /// Takes note of a thread's name; of one without, what it is for by the calls it is in.
+    pub(super) fn thread(
+        &mut self,
+        thread: Thread,
+        comm: &[u8; 16],
+        stacks: &Stacks,
+        stack: Option<StackId>,
+    ) {
         let length = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
         let comm = String::from_utf8_lossy(&comm[..length]);
         let plain: String = comm
             .chars()
             .map(|c| if c.is_control() { '?' } else { c })
             .collect();
-        let role = self.name(role_of(&plain));
+        let purpose = (plain == self.comm).then(|| self.purpose_of(thread, stacks, stack));
+        let role = match purpose.flatten() {
+            Some(role) => role,
+            None => self.name(role_of(&plain)),
+        };
         if self.roles.len() < NAMES_MAX {
-            self.roles.insert(tid, role);
+            self.roles.insert(thread.tid, role);
         }
+    }
+
+    /// Looked up once a thread: the first stack tells.
+    fn purpose_of(
+        &mut self,
+        thread: Thread,
+        stacks: &Stacks,
+        stack: Option<StackId>,
+    ) -> Option<Name> {
+        if let Some(purpose) = self.purposes.get(&thread) {
+            return Some(*purpose);
+        }
+        let root = self.symbols.root(stacks, stack?)?;
+        let purpose = self.name(&role_of_root(&root));
+        if self.purposes.len() >= NAMES_MAX {
+            self.purposes.clear();
+        }
+        self.purposes.insert(thread, purpose);
+        Some(purpose)
     }
 
     /// The place that asks, if the record tells one.
@@ -358,88 +395,4 @@ fn range(line: &str) -> Option<(u64, u64)> {
     let (from, to) = line.split_once(' ')?.0.split_once('-')?;
     let hex = |text| u64::from_str_radix(text, 16).ok();
     Some((hex(from)?, hex(to)?))
-}
-
-/// `table test.t1` from a key: kind of object, database, 0, name, 0.
-fn metadata_name(key: &[u8], flavour: Option<Flavour>) -> Option<String> {
-    const MYSQL: [&str; 9] = [
-        "global",
-        "backup",
-        "tablespace",
-        "schema",
-        "table",
-        "function",
-        "procedure",
-        "trigger",
-        "event",
-    ];
-    const MARIADB: [&str; 7] = [
-        "backup",
-        "schema",
-        "table",
-        "function",
-        "procedure",
-        "package body",
-        "trigger",
-    ];
-    let (kind, rest) = key.split_first()?;
-    let kinds: &[&str] = match flavour {
-        Some(Flavour::MariaDb) => &MARIADB,
-        _ => &MYSQL,
-    };
-    let kind = match kinds.get(usize::from(*kind)) {
-        Some(kind) => (*kind).to_owned(),
-        None => format!("object of kind {kind}"),
-    };
-    let mut parts = rest.split(|b| *b == 0).map(String::from_utf8_lossy);
-    let (schema, name) = (parts.next()?, parts.next().unwrap_or_default());
-    let text = match (schema.is_empty(), name.is_empty()) {
-        (true, true) => kind,
-        (false, true) => format!("{kind} {schema}"),
-        (true, false) => format!("{kind} {name}"),
-        (false, false) => format!("{kind} {schema}.{name}"),
-    };
-    Some(
-        text.chars()
-            .map(|c| if c.is_control() { '?' } else { c })
-            .collect(),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_metadata_key_is_read() {
-        let name = |key: &[u8], flavour| metadata_name(key, flavour);
-        assert_eq!(name(b"\x04d\0t\0", None).as_deref(), Some("table d.t"));
-        let mariadb = name(b"\x02d\0t\0", Some(Flavour::MariaDb));
-        assert_eq!(mariadb.as_deref(), Some("table d.t"));
-        assert_eq!(name(b"\0\0\0", None).as_deref(), Some("global"));
-        assert_eq!(
-            name(b"\x63a\0\0", None).as_deref(),
-            Some("object of kind 99 a")
-        );
-        assert_eq!(
-            name(b"\x04\x1b[2J\0t\0", None).as_deref(),
-            Some("table ?[2J.t")
-        );
-        assert_eq!(name(b"", None), None);
-    }
-
-    #[test]
-    fn any_bytes_are_a_key_or_none() {
-        let mut state = 0x2545_f491_4f6c_dd1d_u64;
-        for _ in 0..5_000 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let key: Vec<u8> = state.to_ne_bytes().repeat(3);
-            let key = &key[..usize::try_from(state >> 40).unwrap() % key.len()];
-            if let Some(name) = metadata_name(key, None) {
-                assert!(!name.chars().any(char::is_control));
-            }
-        }
-    }
 }

@@ -11,13 +11,11 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use waggle_probes::kernel::RunTimeStats;
-use waggle_probes::latch::{self as probe, LatchProbe, Placed, Record, Sleep, StaticProbe};
+use waggle_probes::latch::{self as probe, LatchProbe, Record, Sleep};
 use waggle_probes::timeline::{Head, addresses};
-use waggle_server::Flavour;
-use waggle_symbols::function::Program;
-use waggle_symbols::latch::thread_number;
-use waggle_symbols::{LatchLayout, mapped, usdt};
+use waggle_symbols::LatchLayout;
 
+use super::find::{Found, Options, SourceError, number_in_thread, static_probes};
 use super::join::{Join, JoinCounters, Wait};
 use super::naming::{Naming, Purpose};
 use super::seen::{Kind, LatchId, Mode, Seen, What};
@@ -35,51 +33,6 @@ const FUTEX_WAIT: u32 = 0;
 const AGAIN: i64 = -11;
 /// What a mutex of the C library has in its word while threads sleep for it.
 const MUTEX_WITH_SLEEPERS: u32 = 2;
-
-/// What to watch.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The process.
-    pub pid: u32,
-    /// What it is, if it is a server.
-    pub flavour: Option<Flavour>,
-    /// Room for records, bytes.
-    pub ring_bytes: u32,
-    /// Static probes of this provider, in place of everything else.
-    pub usdt: Option<String>,
-    /// Mutexes of the C library and futexes too.
-    pub futexes: bool,
-    /// Rw-locks of the C library too, at the price of looking at every wait for a condition.
-    pub rw_locks: bool,
-}
-
-/// Why there is nothing to trace.
-#[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// The program cannot be read.
-    #[error("reading the program of process {pid}: {why}")]
-    Program {
-        /// Which process.
-        pid: u32,
-        /// Why.
-        why: String,
-    },
-    /// The kernel refuses the programs.
-    #[error(transparent)]
-    Probe(#[from] waggle_probes::latch::ProbeError),
-    /// No place could be attached at.
-    #[error("no probe could be placed: {0}")]
-    Nothing(String),
-}
-
-/// What was found of the process and attached.
-#[derive(Debug, Clone, Default)]
-pub struct Found {
-    /// Where probes are, or why not.
-    pub placed: Vec<Placed>,
-    /// What cannot be seen, and why.
-    pub missing: Vec<(String, String)>,
-}
 
 /// What is watched, and what was found so far.
 #[derive(Debug)]
@@ -265,7 +218,8 @@ impl Source {
                 frames,
             } => stacks.add(*number, head.tgid, *end, addresses(frames)),
             Record::Sleeps { sleep, thread } => {
-                naming.thread(head.tid, thread);
+                let stack = stacks.id(sleep.stack);
+                naming.thread(who(head), thread, stacks, stack);
                 match slept(naming, stacks, sleep) {
                     Some(what) => {
                         latches.insert(sleep.key);
@@ -283,8 +237,8 @@ impl Source {
                 waiting.push(seen(head, *key, What::Wakes { in_vain }));
             }
             Record::Releases { key, stack, thread } if latches.contains(key) => {
-                naming.thread(head.tid, thread);
                 let stack = stacks.id(*stack);
+                naming.thread(who(head), thread, stacks, stack);
                 waiting.push(seen(head, *key, What::Releases { stack }));
             }
             Record::Releases { .. } => {}
@@ -357,12 +311,16 @@ fn add(table: &mut Table, naming: &mut Naming, wait: &Wait) {
 fn seen(head: &Head, key: u64, what: What) -> Seen {
     Seen {
         ns: head.ns,
-        thread: Thread {
-            tid: head.tid,
-            began_ns: head.began_ns,
-        },
+        thread: who(head),
         key,
         what,
+    }
+}
+
+fn who(head: &Head) -> Thread {
+    Thread {
+        tid: head.tid,
+        began_ns: head.began_ns,
     }
 }
 
@@ -411,61 +369,4 @@ fn slept(naming: &mut Naming, stacks: &mut Stacks, sleep: &Sleep<'_>) -> Option<
         stack,
         frame: sleep.frame,
     })
-}
-
-/// Where a `pthread_t` of the process keeps the thread's number.
-fn number_in_thread(pid: u32) -> Result<u32, String> {
-    let mapped = mapped::code_of(pid).map_err(|error| error.to_string())?;
-    let library = mapped.iter().find(|m| m.name().starts_with("libc.so"));
-    let library = library.ok_or("the process has no C library mapped that is known")?;
-    let by_range = format!(
-        "/proc/{pid}/map_files/{:x}-{:x}",
-        library.start, library.end
-    );
-    thread_number(by_range.as_ref())
-}
-
-/// The provider's probes in the program and its libraries.
-fn static_probes(pid: u32, provider: &str, found: &mut Found) -> Result<Vec<StaticProbe>, String> {
-    let mapped = mapped::code_of(pid).map_err(|error| error.to_string())?;
-    let mut files: Vec<PathBuf> = Vec::new();
-    for mapping in mapped {
-        let path = PathBuf::from(format!(
-            "/proc/{pid}/root{}",
-            mapping.path.to_string_lossy()
-        ));
-        if !files.contains(&path) {
-            files.push(path);
-        }
-    }
-    let mut probes = Vec::new();
-    for file in files {
-        let Ok(program) = Program::open(&file) else {
-            continue;
-        };
-        for probe in usdt::probes(&program) {
-            if probe.provider != provider {
-                continue;
-            }
-            let made = probe
-                .site(&program)
-                .map_err(|error| error.to_string())
-                .and_then(|site| {
-                    let semaphore = probe.semaphore_offset(&program);
-                    StaticProbe::new(file.clone(), &probe, site, semaphore).transpose()
-                });
-            match made {
-                Ok(Some(made)) => probes.push(made),
-                Ok(None) => {}
-                Err(why) => found
-                    .missing
-                    .push((format!("{provider}:{}", probe.name), why)),
-            }
-        }
-    }
-    if probes.is_empty() && found.missing.is_empty() {
-        let why = format!("the process has no static probes of {provider:?}");
-        found.missing.push((format!("{provider}:wait_start"), why));
-    }
-    Ok(probes)
 }

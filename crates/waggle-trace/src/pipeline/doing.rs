@@ -58,7 +58,7 @@ impl Reason {
 /// What a thread was doing, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Doing {
-    /// It was still at what came before.
+    /// It was still at what came before, or at something else altogether.
     pub queued_ns: u64,
     /// It was on a processor.
     pub on_cpu_ns: u64,
@@ -117,6 +117,7 @@ impl Activity for Timeline {
     fn doing(&self, thread: Thread, from_ns: u64, to_ns: u64) -> Doing {
         let split = self.split(thread, from_ns, to_ns);
         let mut doing = Doing {
+            queued_ns: split.elsewhere_ns,
             on_cpu_ns: split.on_cpu_ns,
             runnable_ns: split.runnable_ns,
             unknown_ns: split.unseen_ns,

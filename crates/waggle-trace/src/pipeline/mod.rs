@@ -11,16 +11,22 @@
 //! figure but the count of such waits. Memory does not grow with the length of the trace.
 
 mod aggregate;
+mod counts;
 mod decompose;
 mod doing;
+mod followed;
 mod layout;
+mod losses;
+mod open;
 mod progress;
 #[cfg(test)]
 mod simulation;
 mod tracker;
 
 pub use aggregate::{Aggregate, AggregateSettings, Group, Shape, Slice, StageTotals};
+pub use counts::Counts;
 pub use decompose::{Part, Reached, Wait};
 pub use doing::{Activity, Doing, Reason, Unknown};
+pub use followed::Followed;
 pub use layout::{Layout, Seen, StageLayout};
-pub use tracker::{Counts, Tracker};
+pub use tracker::Tracker;

@@ -8,42 +8,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::counts::Counts;
 use super::decompose::{self, Reached, Wait};
 use super::doing::Activity;
 use super::layout::{Layout, Seen};
+use super::losses::Losses;
+use super::open::{Ended, Found, Open, Outcome};
 use super::progress::{Known, Progress, Turns};
-use crate::event::{Departure, Event, PointId, StackId, Thread, What};
+use crate::event::{Departure, Event, PointId, Thread, What};
 use crate::stagefile::Rule;
-
-/// What became of the waits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Began and ended within the trace: the sum of the three below.
-    pub seen: u64,
-    /// What was waited for had been reached before.
-    pub no_wait: u64,
-    /// May be affected by a loss.
-    pub flagged: u64,
-    /// Their parts are known.
-    pub decomposed: u64,
-    /// Were under way when the trace, or the knowledge of the stages, began, or when it ended.
-    pub cut: u64,
-    /// Ends whose beginning, and beginnings whose end, may have been lost.
-    pub torn: u64,
-    /// Records that were lost.
-    pub lost: u64,
-    /// Waits whose parts do not sum to them.
-    pub inexact: u64,
-}
-
-impl Counts {
-    /// Share of the waits that a loss may have touched, 0 to 1.
-    pub fn flagged_share(&self) -> f64 {
-        let touched = (self.flagged + self.torn) as f64;
-        let all = (self.seen + self.torn) as f64;
-        if all == 0.0 { 0.0 } else { touched / all }
-    }
-}
 
 /// What a point is to the pipeline; in this order when it is several things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,40 +25,6 @@ enum Use {
     Stage(usize),
     End,
     Start,
-}
-
-/// A wait that is under way.
-#[derive(Debug)]
-struct Open {
-    start_ns: u64,
-    key: u64,
-    second: u64,
-    stack: Option<StackId>,
-    /// What stages without a log have reached for this wait.
-    marks: Vec<Option<Reached>>,
-    sleeps: u32,
-    wake: Option<Reached>,
-    came: Option<Reached>,
-}
-
-/// Something that has ended, and since when a loss would matter to it.
-#[derive(Debug)]
-struct Ended {
-    end_ns: u64,
-    known_from_ns: u64,
-    outcome: Outcome,
-}
-
-#[derive(Debug)]
-enum Outcome {
-    Wait {
-        wait: Wait,
-        is_no_wait: bool,
-        is_truncated: bool,
-    },
-    /// An end without a beginning: of a wait that is not asked for (whose test ruled it out where
-    /// it began), unless its beginning was lost.
-    Stray,
 }
 
 /// Threads whose last beginning or end is remembered; beyond, all are forgotten, and the next end
@@ -454,64 +393,6 @@ fn reached(ns: u64, thread: Option<Thread>, value: u64, before_ns: u64) -> Reach
         thread,
         value,
         before_ns,
-    }
-}
-
-/// What the stages have reached for a wait.
-#[derive(Debug)]
-struct Found {
-    stages: Vec<Option<Reached>>,
-    /// A loss after this could have changed it.
-    known_from_ns: u64,
-    /// A log did not go back far enough.
-    is_truncated: bool,
-}
-
-impl Found {
-    fn search(&mut self, log: &Progress, open: &Open) -> Option<Reached> {
-        match log.first(open.key) {
-            Known::Reached { first, since_ns } => {
-                // A stage that was never seen says nothing, also not when a loss would matter.
-                if first.is_some() || since_ns > 0 {
-                    self.known_from_ns = self.known_from_ns.min(since_ns);
-                }
-                first
-            }
-            Known::Forgotten(last) => {
-                self.is_truncated |= last.ns > open.start_ns;
-                Some(last)
-            }
-        }
-    }
-}
-
-/// Spans in which records were lost: in order, apart from each other.
-#[derive(Debug, Default)]
-struct Losses(VecDeque<(u64, u64)>);
-
-impl Losses {
-    /// Spans that are remembered. The oldest go: waits of their time are settled.
-    const SPANS_MAX: usize = 65_536;
-
-    fn add(&mut self, from_ns: u64, to_ns: u64) {
-        let (mut from, mut to) = (from_ns.min(to_ns), to_ns);
-        let first = self.0.partition_point(|span| span.1 < from);
-        let mut past = first;
-        while let Some(span) = self.0.get(past).filter(|span| span.0 <= to) {
-            (from, to) = (from.min(span.0), to.max(span.1));
-            past += 1;
-        }
-        self.0.drain(first..past);
-        self.0.insert(first, (from, to));
-        if self.0.len() > Self::SPANS_MAX {
-            self.0.pop_front();
-        }
-    }
-
-    /// True if a loss may lie between.
-    fn touch(&self, from_ns: u64, to_ns: u64) -> bool {
-        let at = self.0.partition_point(|span| span.1 < from_ns);
-        self.0.get(at).is_some_and(|span| span.0 <= to_ns)
     }
 }
 

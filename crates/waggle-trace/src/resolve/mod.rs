@@ -15,7 +15,7 @@ mod tracepoint;
 
 pub use process::{Process, ProcessError};
 
-use waggle_probes::point::{self, PointSpec, Test};
+use waggle_probes::point::{self, Follow, PointSpec, Test};
 use waggle_symbols::usdt;
 
 use crate::event::PointId;
@@ -38,6 +38,8 @@ pub struct Plan {
     pub stages: Vec<PlannedStage>,
     /// What cannot be had, and why.
     pub refusals: Vec<Refusal>,
+    /// The process it was made for, and where that has its binary's address 0.
+    pub made_for: (u32, u64),
 }
 
 /// A point and what it means.
@@ -235,6 +237,7 @@ impl Target {
                 points: Vec::new(),
                 stages: Vec::new(),
                 refusals: Vec::new(),
+                made_for: (self.process.pid(), self.process.image()),
             },
         };
         let wait = &pipeline.wait;
@@ -244,12 +247,14 @@ impl Target {
             second: wait.second.as_ref().unwrap_or(&zero),
             tests: &wait.tests,
             stack: wait.stack,
+            follow: Follow::Begins,
         };
         making.point("wait", Role::WaitStart, &wait.start, &read);
         for (place, test) in &wait.ends {
             let read = Reads {
                 tests: test.as_slice(),
-                ..Reads::value(&zero)
+                follow: Follow::Ends,
+                ..Reads::stage(&zero)
             };
             making.point("wait", Role::WaitEnd, place, &read);
         }
@@ -260,7 +265,7 @@ impl Target {
                 Sighting::Places(places) => {
                     let mut attached = 0;
                     for (place, value) in places {
-                        let read = Reads::value(value);
+                        let read = Reads::stage(value);
                         attached += making.point(&stage.name, Role::Stage(index), place, &read);
                     }
                     if attached > 0 {
@@ -271,7 +276,7 @@ impl Target {
                 }
             };
             for (place, value) in &stage.begins {
-                let read = Reads::value(value);
+                let read = Reads::stage(value);
                 making.point(&stage.name, Role::StageBegin(index), place, &read);
             }
             making.plan.stages.push(PlannedStage {
@@ -304,15 +309,17 @@ struct Reads<'a> {
     second: &'a Expression,
     tests: &'a [Condition],
     stack: bool,
+    follow: Follow,
 }
 
 impl<'a> Reads<'a> {
-    fn value(value: &'a Expression) -> Self {
+    fn stage(value: &'a Expression) -> Self {
         Self {
             value,
             second: &Expression::Number(0),
             tests: &[],
             stack: false,
+            follow: Follow::Stage,
         }
     }
 }

@@ -185,6 +185,7 @@ impl<'a> Resolver<'a> {
             second: lower::lower(read.second, &here)?,
             tests,
             stack: read.stack,
+            follow: read.follow,
         })
     }
 

@@ -109,11 +109,11 @@ impl Source {
     /// The kernel refuses the programs, or not one point could be attached.
     pub fn attach(plan: &Plan, pids: &[u32], options: SourceOptions) -> Result<Self, SourceError> {
         let watched = pids.iter().map(|pid| {
-            let process = Process::open(*pid)?;
-            Ok(Watched {
-                pid: *pid,
-                image: process.image(),
-            })
+            let image = match plan.made_for {
+                (same, image) if same == *pid => image,
+                _ => Process::open(*pid)?.image(),
+            };
+            Ok(Watched { pid: *pid, image })
         });
         let watched = watched.collect::<Result<Vec<_>, ProcessError>>()?;
         let stats = options.cost.then(RunTimeStats::hold).and_then(Result::ok);
@@ -127,7 +127,12 @@ impl Source {
             .iter()
             .flat_map(|p| p.specs.iter().map(|_| p.id));
         let numbers: Vec<PointId> = numbers.collect();
-        let points = PointProbe::attach(&specs, &watched, options.ring_bytes)?;
+        let followed = scheduler.as_ref().filter(|_| {
+            options
+                .scheduler
+                .is_some_and(|options| options.followed_only)
+        });
+        let points = PointProbe::attach(&specs, &watched, options.ring_bytes, followed)?;
         let refused = points.refused().iter();
         let unattached: Vec<Unattached> = refused
             .map(|refused| Unattached {

@@ -7,6 +7,7 @@
 //! sent, or whose sending was lost, is there without addresses.
 
 pub mod names;
+mod tables;
 
 use std::collections::HashMap;
 

@@ -5,25 +5,30 @@
 //! mapped, `symbols::unwind` knows where functions begin.
 //!
 //! Files are opened when a process is first seen and kept open, so that a server that has ended
-//! meanwhile, or whose chroot is gone, still has names.
+//! meanwhile, or whose chroot is gone, still has names. What stands in one is read when the first
+//! name in it is asked for: a trace begins at once.
 //!
 //! Invariant: a name that is not exactly that of the function at the address begins with `~`. In a
 //! stripped server those are the static functions: `~exported+0x140` is the function that begins
-//! 0x140 bytes behind the exported one. All addresses in a function have one name.
+//! 0x140 bytes behind the exported one, most often of the same source file. In a library, whose
+//! neighbours have nothing to do with each other, it is where the function begins:
+//! `~libc.so.6+0x89ab0`. All addresses in a function have one name.
+
+mod places;
+
+pub use places::{Detail, Place, Places};
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-use object::{Object, ObjectSymbol, ReadCache};
-use waggle_symbols::BuildId;
 use waggle_symbols::mapped::{self, Mapped};
-use waggle_symbols::unwind::Frames;
 
+use super::tables::{Tables, demangled};
 use super::{Stack, Stacks};
 use crate::event::StackId;
 use waggle_probes::timeline::StackEnd;
@@ -31,6 +36,10 @@ use waggle_probes::timeline::StackEnd;
 /// Memory that this process may have in use while names are looked up, bytes: what is kept of
 /// files is given up beyond, and read again.
 pub const MEMORY_MAX: u64 = 256 << 20;
+/// Names that are kept; beyond, they are looked up again.
+const KNOWN_MAX: usize = 1 << 18;
+/// After so many new names it is looked how much memory is in use.
+const LOOK_EVERY: u32 = 64;
 
 /// Among so many of its outermost calls the purpose of a thread is looked for.
 const ROOTS_MAX: usize = 5;
@@ -53,11 +62,9 @@ type Part = (Mapped, Option<Arc<Module>>);
 struct Module {
     name: String,
     file: File,
-    /// The distribution's file with its symbols, if it is installed.
-    separate: Option<PathBuf>,
-    frames: Option<Frames>,
-    /// Address and mangled name of each exported function, by address.
-    exported: Vec<(u64, String)>,
+    /// It is the program itself, no library.
+    is_program: bool,
+    tables: Mutex<Option<Arc<Tables>>>,
 }
 
 /// Looks up names, each address once.
@@ -67,6 +74,9 @@ pub struct Names {
     files: HashMap<(String, u64), Option<Arc<Module>>>,
     known: HashMap<(u32, u64), Arc<str>>,
     stacks: HashMap<StackId, Arc<[Arc<str>]>>,
+    memory_max: u64,
+    /// New names since memory was looked at.
+    unlooked: u32,
     /// Times that memory was given up.
     evicted: u32,
 }
@@ -87,6 +97,8 @@ impl Default for Names {
             files: HashMap::new(),
             known: HashMap::new(),
             stacks: HashMap::new(),
+            memory_max: MEMORY_MAX,
+            unlooked: 0,
             evicted: 0,
         }
     }
@@ -102,6 +114,19 @@ fn symbolizer() -> Symbolizer {
 }
 
 impl Names {
+    /// Keeps to another bound than [`MEMORY_MAX`], bytes.
+    pub fn with_memory_max(bytes: u64) -> Self {
+        Self {
+            memory_max: bytes,
+            ..Self::default()
+        }
+    }
+
+    /// How often what was kept of files was given up to stay within the bound.
+    pub fn evictions(&self) -> u32 {
+        self.evicted
+    }
+
     /// Opens what a process has mapped. Called again, takes note of what it has mapped since.
     ///
     /// # Errors
@@ -112,12 +137,12 @@ impl Names {
             // It has ended, but nobody has waited for it; what was known stays.
             return Ok(());
         }
+        // A program's own code stands before what it was linked with.
+        let program = code[0].file.clone();
         let modules = code.into_iter().map(|mapping| {
-            let module = self
-                .files
-                .entry(mapping.file.clone())
-                .or_insert_with(|| Module::open(pid, &mapping).map(Arc::new))
-                .clone();
+            let open = || Module::open(pid, &mapping, mapping.file == program).map(Arc::new);
+            let module = self.files.entry(mapping.file.clone());
+            let module = module.or_insert_with(open).clone();
             (mapping, module)
         });
         let modules = modules.collect();
@@ -185,12 +210,27 @@ impl Names {
             return Arc::clone(name);
         }
         let name: Arc<str> = self.look_up(pid, address).into();
-        if self.known.len() % 256 == 255 && resident_bytes() > MEMORY_MAX {
-            self.symbolizer = symbolizer();
-            self.evicted += 1;
+        self.unlooked += 1;
+        if self.unlooked >= LOOK_EVERY {
+            self.unlooked = 0;
+            if resident_bytes() > self.memory_max {
+                self.give_up();
+            }
+        }
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
         }
         self.known.insert((pid, address), Arc::clone(&name));
         name
+    }
+
+    /// Forgets what stands in files; it is read again when it is asked for.
+    fn give_up(&mut self) {
+        self.symbolizer = symbolizer();
+        for module in self.files.values().flatten() {
+            *module.tables.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        self.evicted += 1;
     }
 
     fn look_up(&self, pid: u32, address: u64) -> String {
@@ -213,37 +253,43 @@ impl Names {
 }
 
 impl Module {
-    fn open(pid: u32, mapping: &Mapped) -> Option<Self> {
-        let file = mapping.open(pid).ok()?;
-        let frames = Frames::read(&file, 0).ok();
-        let (exported, build_id) = exported(&file);
+    fn open(pid: u32, mapping: &Mapped, is_program: bool) -> Option<Self> {
         Some(Self {
             name: mapping.name().to_owned(),
-            separate: build_id.as_ref().and_then(separate_symbols),
-            file,
-            frames,
-            exported,
+            file: mapping.open(pid).ok()?,
+            is_program,
+            tables: Mutex::new(None),
         })
     }
 
+    fn tables(&self) -> Arc<Tables> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(tables.get_or_insert_with(|| Arc::new(Tables::read(&self.file))))
+    }
+
     fn address_at(&self, file_offset: u64) -> Option<u64> {
-        self.frames.as_ref()?.address_at(file_offset)
+        self.tables().frames.as_ref()?.address_at(file_offset)
     }
 
     fn name_of(&self, symbolizer: &Symbolizer, address: u64) -> Option<String> {
-        let function = self.frames.as_ref().and_then(|f| f.function_of(address));
-        if let Some(name) = self.exact(symbolizer, address, function) {
+        let tables = self.tables();
+        let function = tables.frames.as_ref().and_then(|f| f.function_of(address));
+        if let Some(name) = self.exact(&tables, symbolizer, address, function) {
             return Some(name);
         }
         let start = function.map_or(address, |f| f.0);
-        let after = self.exported.partition_point(|(at, _)| *at <= start);
-        let (at, name) = self.exported.get(after.checked_sub(1)?)?;
+        if !self.is_program {
+            return Some(format!("~{}+{start:#x}", self.name));
+        }
+        let after = tables.exported.partition_point(|(at, _)| *at <= start);
+        let (at, name) = tables.exported.get(after.checked_sub(1)?)?;
         Some(format!("~{}+{:#x}", demangled(name), start - at))
     }
 
     /// The name, if the symbol that `blazesym` finds begins in the function that the frames say.
     fn exact(
         &self,
+        tables: &Tables,
         symbolizer: &Symbolizer,
         address: u64,
         function: Option<(u64, u64)>,
@@ -251,7 +297,7 @@ impl Module {
         let own = || PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         let source = Source::Elf(Elf {
             debug_syms: false,
-            ..Elf::new(self.separate.clone().unwrap_or_else(own))
+            ..Elf::new(tables.separate.clone().unwrap_or_else(own))
         });
         let found = symbolizer
             .symbolize_single(&source, Input::VirtOffset(address))
@@ -262,59 +308,11 @@ impl Module {
         let within = symbol.size.is_some_and(|s| s > 0 && symbol.offset < s);
         let same = function.is_some_and(|f| (f.0..f.1).contains(&symbol.addr));
         // A library's own names for what it exports are nobody else's.
-        let exported = self
-            .exported
-            .binary_search_by_key(&symbol.addr, |(at, _)| *at);
-        let name = exported.map_or(&*symbol.name, |at| self.exported[at].1.as_str());
+        let exported = &tables.exported;
+        let known = exported.binary_search_by_key(&symbol.addr, |(at, _)| *at);
+        let name = known.map_or(&*symbol.name, |at| exported[at].1.as_str());
         (within || same).then(|| demangled(name))
     }
-}
-
-/// Address and mangled name of each function in the dynamic symbol table, and the build id.
-fn exported(file: &File) -> (Vec<(u64, String)>, Option<BuildId>) {
-    let Ok(file) = file.try_clone() else {
-        return Default::default();
-    };
-    let cache = ReadCache::new(file);
-    let Ok(elf) = object::File::parse(&cache) else {
-        return Default::default();
-    };
-    let functions = elf
-        .dynamic_symbols()
-        .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text);
-    let mut exported: Vec<(u64, String)> = functions
-        .filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned())))
-        .collect();
-    // Of several names for one function, the one that a programmer writes.
-    exported.sort_by_key(|(address, name)| {
-        let underscores = name.bytes().take_while(|b| *b == b'_').count();
-        (*address, underscores, name.len())
-    });
-    exported.dedup_by_key(|(address, _)| *address);
-    let build_id = elf.build_id().ok().flatten().map(BuildId::new);
-    (exported, build_id)
-}
-
-/// The name as it stands in the source, without its parameters, which would fill a line each.
-fn demangled(name: &str) -> String {
-    let rust = rustc_demangle::try_demangle(name).map(|name| format!("{name:#}"));
-    let options = cpp_demangle::DemangleOptions::new()
-        .no_params()
-        .no_return_type();
-    rust.ok()
-        .or_else(|| {
-            let symbol = cpp_demangle::Symbol::new(name).ok()?;
-            symbol.demangle_with_options(&options).ok()
-        })
-        .unwrap_or_else(|| name.to_owned())
-}
-
-/// The distribution's file with the symbols that were stripped, if it is installed.
-fn separate_symbols(build_id: &BuildId) -> Option<PathBuf> {
-    let id = build_id.to_string();
-    let (first, rest) = id.split_at_checked(2)?;
-    let path = PathBuf::from(format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"));
-    path.exists().then_some(path)
 }
 
 /// Resident memory of this process that is no file's, bytes; 0 if it cannot be told.
@@ -324,5 +322,74 @@ fn resident_bytes() -> u64 {
     match pages[..] {
         [_, resident, of_files, ..] => resident.saturating_sub(of_files) * 4096,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use waggle_symbols::unwind::Frames;
+
+    use super::*;
+
+    /// Addresses of functions that this program and its libraries export.
+    fn addresses(pid: u32) -> Vec<u64> {
+        let code = mapped::code_of(pid).expect("this process");
+        let mut addresses = Vec::new();
+        for mapping in &code {
+            let Ok(file) = mapping.open(pid) else {
+                continue;
+            };
+            let Ok(frames) = Frames::read(&file, 0) else {
+                continue;
+            };
+            let Some(first) = frames.address_at(mapping.file_offset) else {
+                continue;
+            };
+            let here = |start: &u64| *start >= first && start - first < mapping.end - mapping.start;
+            let starts = frames.functions.iter().map(|f| f.0).filter(here);
+            addresses.extend(
+                starts
+                    .take(100)
+                    .map(|start| mapping.start + (start - first)),
+            );
+        }
+        addresses
+    }
+
+    #[test]
+    fn what_is_kept_of_files_is_given_up_at_the_bound_and_names_stay_the_same() {
+        let pid = std::process::id();
+        let (mut free, mut bound) = (Names::default(), Names::with_memory_max(1));
+        free.watch(pid).expect("this process");
+        bound.watch(pid).expect("this process");
+        let addresses = addresses(pid);
+        assert!(addresses.len() > 128, "{}", addresses.len());
+        for address in &addresses {
+            assert_eq!(
+                free.of_address(pid, *address),
+                bound.of_address(pid, *address)
+            );
+        }
+        let times = addresses.len() / LOOK_EVERY as usize;
+        assert_eq!(bound.evictions() as usize, times, "at every look");
+    }
+
+    #[test]
+    fn a_static_function_of_a_library_is_named_by_where_it_begins() {
+        let pid = std::process::id();
+        let mut names = Names::default();
+        names.watch(pid).expect("this process");
+        let code = mapped::code_of(pid).expect("this process");
+        let library = code.iter().find(|m| m.name().starts_with("libc.so"));
+        let library = library.expect("the C library");
+        let mut approximate = 0;
+        for address in (library.start..library.end).step_by(4099) {
+            let name = names.of_address(pid, address);
+            if let Some(rest) = name.strip_prefix('~') {
+                approximate += 1;
+                assert!(rest.starts_with("libc.so"), "{name}");
+            }
+        }
+        println!("{approximate} approximate names");
     }
 }

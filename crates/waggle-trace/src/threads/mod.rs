@@ -1,15 +1,16 @@
 //! Who is a thread? Its name, and the role it plays in its server.
 //!
 //! Names are read from `/proc` when a thread is first met, and again at the end, since many get
-//! their name only after they began. Neighbours: pipelines, latches and wait-for graphs group by
-//! role. Invariant: a number that was used again is another thread; what is not known is said so,
-//! and never guessed.
+//! their name only after they began. Where a server gives its threads no names, the outermost of
+//! its own functions in a thread's calls is what the thread is for. Neighbours: pipelines,
+//! latches and wait-for graphs group by role. Invariant: a number that was used again is another
+//! thread; what is not known is said so, and never guessed.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::event::Thread;
+use crate::event::{StackId, Thread};
 
 /// A role, by its number in the [`Directory`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,11 +22,22 @@ const THREADS_MAX: usize = 65_536;
 /// Roles that are told apart; beyond, they are [`OTHERS`].
 const ROLES_MAX: usize = 256;
 
+/// Different calls that threads without names are told apart by; beyond, they have none.
+const ROOTS_MAX: usize = 4_096;
+
 /// A thread that is gone before its name could be read.
 const NAMELESS: &str = "(ended)";
 
 /// A processor that has nothing to do: an interrupt came to it.
 const IDLE: &str = "(idle)";
+
+/// What threads of connections do in both servers, outermost.
+const CONNECTIONS: [&str; 4] = [
+    "handle_one_connection",
+    "do_handle_one_connection",
+    "thd_prepare_connection",
+    "do_command",
+];
 
 /// Roles beyond [`ROLES_MAX`].
 const OTHERS: &str = "(others)";
@@ -34,14 +46,21 @@ const OTHERS: &str = "(others)";
 #[derive(Debug)]
 pub struct Directory {
     tasks: PathBuf,
+    /// What a thread is called that has no name of its own.
+    program: Option<String>,
     threads: HashMap<Thread, Known>,
     roles: Vec<String>,
+    /// Roles known by the calls of a thread that has it, and how their text begins until
+    /// [`Directory::name_roots`].
+    roots: HashMap<StackId, RoleId>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
     name: Option<String>,
     role: RoleId,
+    /// The role is known by the thread's calls.
+    by_root: bool,
 }
 
 impl Directory {
@@ -49,8 +68,50 @@ impl Directory {
     pub fn of_process(pid: u32) -> Self {
         Self {
             tasks: PathBuf::from(format!("/proc/{pid}/task")),
+            program: fs::read_to_string(format!("/proc/{pid}/comm"))
+                .ok()
+                .map(|n| plain(&n)),
             threads: HashMap::new(),
             roles: Vec::new(),
+            roots: HashMap::new(),
+        }
+    }
+
+    /// Takes note of a thread that is in these calls. If it has no name of its own, they say what
+    /// it is for.
+    pub fn meet(&mut self, thread: Thread, stack: Option<StackId>) {
+        self.role(thread);
+        let (Some(stack), Some(known)) = (stack, self.threads.get(&thread)) else {
+            return;
+        };
+        if known.by_root || known.name.is_none() || known.name != self.program {
+            return;
+        }
+        let role = match self.roots.get(&stack) {
+            Some(role) => *role,
+            None if self.roots.len() >= ROOTS_MAX => return,
+            // No name begins like this.
+            None => self.intern(&format!("\0{}", stack.0)),
+        };
+        self.roots.insert(stack, role);
+        if let Some(known) = self.threads.get_mut(&thread) {
+            known.role = role;
+            known.by_root = true;
+        }
+    }
+
+    /// Names the roles that are known by calls; `root` says which of the program's own functions is
+    /// the outermost in them.
+    pub fn name_roots(&mut self, mut root: impl FnMut(StackId) -> Option<String>) {
+        let program = self.program.clone().unwrap_or_default();
+        for (stack, role) in &self.roots {
+            let Some(text) = self.roles.get_mut(usize::from(role.0)) else {
+                continue;
+            };
+            if text.starts_with('\0') {
+                let root = root(*stack);
+                *text = root.map_or_else(|| role_of(&program).to_owned(), |r| role_of_root(&r));
+            }
         }
     }
 
@@ -63,7 +124,12 @@ impl Directory {
         let name = name.flatten();
         let role = self.intern(name.as_deref().map_or(NAMELESS, role_of));
         if self.threads.len() < THREADS_MAX {
-            self.threads.insert(thread, Known { name, role });
+            let known = Known {
+                name,
+                role,
+                by_root: false,
+            };
+            self.threads.insert(thread, known);
         }
         role
     }
@@ -78,17 +144,28 @@ impl Directory {
     pub fn refresh(&mut self) {
         let threads: Vec<Thread> = self.threads.keys().copied().collect();
         for thread in threads {
-            if let Some(name) = self.read(thread.tid) {
-                let role = self.intern(role_of(&name));
-                let name = Some(name);
-                self.threads.insert(thread, Known { name, role });
+            let Some(name) = self.read(thread.tid) else {
+                continue;
+            };
+            let has_own = self.program.as_deref() != Some(name.as_str());
+            if !has_own && self.threads[&thread].by_root {
+                continue;
             }
+            let known = Known {
+                role: self.intern(role_of(&name)),
+                name: Some(name),
+                by_root: false,
+            };
+            self.threads.insert(thread, known);
         }
     }
 
     /// How people know the thread: its name and number.
     pub fn label(&self, thread: Thread) -> String {
-        let name = self.threads.get(&thread).and_then(|k| k.name.as_deref());
+        let name = match self.threads.get(&thread) {
+            Some(known) if known.by_root => Some(self.role_name(known.role)),
+            known => known.and_then(|known| known.name.as_deref()),
+        };
         format!("{} {}", name.unwrap_or(NAMELESS), thread.tid)
     }
 
@@ -104,24 +181,45 @@ impl Directory {
         let own = fs::read_to_string(self.tasks.join(tid.to_string()).join("comm"));
         // Who wakes a thread may be another program, or the kernel.
         let name = own.or_else(|_| fs::read_to_string(format!("/proc/{tid}/comm")));
-        let name = name.ok()?;
-        // The kernel allows every byte in a name, and it goes to a terminal.
-        let plain = |c: char| if c.is_control() { '?' } else { c };
-        Some(name.trim_end_matches('\n').chars().map(plain).collect())
+        name.ok().map(|name| plain(&name))
     }
 
     fn intern(&mut self, role: &str) -> RoleId {
-        let known = self.roles.iter().position(|known| known == role);
-        let index = known.unwrap_or_else(|| {
-            if self.roles.len() < ROLES_MAX {
-                self.roles.push(role.to_owned());
-            } else if self.roles.last().is_some_and(|last| last != OTHERS) {
-                self.roles.push(OTHERS.to_owned());
-            }
+        let place = |roles: &[String], role: &str| roles.iter().position(|known| known == role);
+        if let Some(known) = place(&self.roles, role) {
+            return RoleId(known as u16);
+        }
+        // Those that are to be named yet may all turn out to be one.
+        let is_named = |role: &&String| !role.starts_with('\0');
+        let is_full =
+            !role.starts_with('\0') && self.roles.iter().filter(is_named).count() >= ROLES_MAX;
+        let role = if is_full { OTHERS } else { role };
+        let index = place(&self.roles, role).unwrap_or_else(|| {
+            self.roles.push(role.to_owned());
             self.roles.len() - 1
         });
         RoleId(index as u16)
     }
+}
+
+/// The kernel allows every byte in a name, and it goes to a terminal.
+fn plain(name: &str) -> String {
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    name.trim_end_matches('\n').chars().map(plain).collect()
+}
+
+/// The role of a thread without a name of its own, by the outermost of its program's functions.
+pub fn role_of_root(root: &str) -> String {
+    let name = match root {
+        _ if CONNECTIONS.contains(&root) => "connection",
+        "handle_slave_worker" | "slave_worker_exec_job_group" | "handle_rpl_parallel_thread" => {
+            "rpl_worker"
+        }
+        "handle_slave_sql" => "replica_sql",
+        "handle_slave_io" => "replica_io",
+        _ => return plain(root),
+    };
+    role_of(name).to_owned()
 }
 
 /// The role that a name stands for: what MySQL's names mean, else the name without its number.
@@ -161,6 +259,11 @@ mod tests {
         assert_eq!(role_of("mariadbd"), "mariadbd");
         assert_eq!(role_of("worker/7"), "worker");
         assert_eq!(role_of("42"), "42");
+        assert_eq!(
+            role_of_root("slave_worker_exec_job_group"),
+            "replica worker"
+        );
+        assert_eq!(role_of_root("tpool::timer"), "tpool::timer");
     }
 
     #[test]
@@ -186,6 +289,28 @@ mod tests {
         assert_eq!(directory.name(first), Some("waiter-7"));
         let role = directory.role(Thread { tid, began_ns: 2 });
         assert_eq!(directory.role_name(role), NAMELESS);
+    }
+
+    #[test]
+    fn a_thread_without_a_name_is_what_its_calls_say() {
+        let pid = std::process::id();
+        let mut directory = Directory::of_process(pid);
+        // The first thread has the program's name.
+        let main = Thread {
+            tid: pid,
+            began_ns: 1,
+        };
+        let program = directory.program.clone().expect("a name");
+        directory.meet(main, None);
+        assert_eq!(directory.name(main), Some(program.as_str()));
+        directory.meet(main, Some(StackId(7)));
+        directory.meet(main, Some(StackId(8)));
+        directory.refresh();
+        let role = directory.role(main);
+        directory.name_roots(|stack| (stack == StackId(7)).then(|| "do_command".to_owned()));
+        assert_eq!(directory.role_name(role), "user connection");
+        assert_eq!(directory.label(main), format!("user connection {pid}"));
+        assert!(directory.roles.iter().all(|role| !role.starts_with('\0')));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub enum State {
     Runnable,
     /// It waits.
     Blocked(Departure),
+    /// It is at something else, of which nothing is told.
+    Elsewhere,
     /// Not known.
     Unseen,
 }
@@ -64,6 +66,8 @@ pub struct Split {
     pub runnable_ns: u64,
     /// Waiting, by what for.
     pub blocked: Vec<(Departure, u64)>,
+    /// At something else.
+    pub elsewhere_ns: u64,
     /// Not known.
     pub unseen_ns: u64,
 }
@@ -76,7 +80,8 @@ impl Split {
 
     /// The span that was split.
     pub fn whole_ns(&self) -> u64 {
-        self.on_cpu_ns + self.runnable_ns + self.blocked_ns() + self.unseen_ns
+        let known = self.on_cpu_ns + self.runnable_ns + self.blocked_ns();
+        known + self.elsewhere_ns + self.unseen_ns
     }
 
     /// Adds a span.
@@ -85,6 +90,7 @@ impl Split {
             _ if ns == 0 => {}
             State::OnCpu => self.on_cpu_ns += ns,
             State::Runnable => self.runnable_ns += ns,
+            State::Elsewhere => self.elsewhere_ns += ns,
             State::Unseen => self.unseen_ns += ns,
             State::Blocked(why) => match self.blocked.iter_mut().find(|(w, _)| *w == why) {
                 Some((_, sum)) => *sum += ns,
@@ -177,6 +183,22 @@ impl Timeline {
         }
     }
 
+    /// From here on the scheduler's events tell of `thread`, which runs.
+    pub fn comes_into_view(&mut self, thread: Thread, ns: u64) {
+        let last = self.threads.get(&thread).and_then(|h| h.changes.back());
+        if last.is_none_or(|last| matches!(last.state, State::Elsewhere | State::Unseen)) {
+            self.change(thread, ns, State::OnCpu);
+        }
+    }
+
+    /// From here on they do not: it is at something else.
+    pub fn goes_out_of_view(&mut self, thread: Thread, ns: u64) {
+        self.change(thread, ns, State::Elsewhere);
+        if let Some(history) = self.threads.get_mut(&thread) {
+            history.early = None;
+        }
+    }
+
     fn left(&mut self, event: &Event, why: Departure, stack: Option<StackId>) {
         let state = match why {
             Departure::Runnable => State::Runnable,
@@ -184,7 +206,7 @@ impl Timeline {
         };
         let history = self.threads.entry(event.thread).or_default();
         if let Some(last) = history.changes.back_mut()
-            && !matches!(last.state, State::OnCpu | State::Unseen)
+            && !matches!(last.state, State::OnCpu | State::Elsewhere | State::Unseen)
         {
             // Its coming was not announced: since it left or was woken, nothing is known.
             last.state = State::Unseen;

@@ -47,7 +47,7 @@ pub fn span_name(state: State) -> &'static str {
         State::OnCpu => "running",
         State::Runnable => "runnable",
         State::Blocked(why) => Kind::of(why).map_or("runnable", Kind::text),
-        State::Unseen => "unseen",
+        State::Elsewhere | State::Unseen => "unseen",
     }
 }
 

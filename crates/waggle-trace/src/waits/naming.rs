@@ -10,16 +10,8 @@ use std::collections::HashMap;
 
 use crate::event::{StackId, Thread};
 use crate::stack::{Stacks, names::Names};
-use crate::threads::role_of;
+use crate::threads::{role_of, role_of_root};
 use crate::timeline::Records;
-
-/// What threads of connections do in both servers, outermost.
-const CONNECTIONS: [&str; 4] = [
-    "handle_one_connection",
-    "do_handle_one_connection",
-    "thd_prepare_connection",
-    "do_command",
-];
 
 /// Threads whose purpose is remembered; beyond, it is looked up again.
 const THREADS_MAX: usize = 131_072;
@@ -54,12 +46,7 @@ impl Naming {
         if let Some(purpose) = self.purposes.get(&thread) {
             return Some(purpose.clone());
         }
-        let root = names.root(stacks, stack?)?;
-        let purpose = if CONNECTIONS.contains(&&*root) {
-            role_of("connection").to_owned()
-        } else {
-            plain(&root)
-        };
+        let purpose = role_of_root(&names.root(stacks, stack?)?);
         if self.purposes.len() >= THREADS_MAX {
             self.purposes.clear();
         }

@@ -95,7 +95,7 @@ fn segment(thread: Thread, span: &Span, depth: u8) -> Segment {
     let doing = match span.state {
         State::OnCpu => Doing::OnCpu,
         State::Runnable => Doing::Runnable,
-        State::Unseen => Doing::Unseen,
+        State::Elsewhere | State::Unseen => Doing::Unseen,
         State::Blocked(why) => Kind::of(why).map_or(Doing::Runnable, Doing::Blocked),
     };
     Segment {

@@ -179,6 +179,14 @@ impl GtidSet {
         self.sources.is_empty()
     }
 
+    /// How many transactions it holds; no more than `u64::MAX` of a set that somebody made up.
+    pub fn count(&self) -> u64 {
+        let intervals = self.sources.values().flatten();
+        intervals.fold(0, |count: u64, (start, end)| {
+            count.saturating_add(end - start)
+        })
+    }
+
     /// Adds one.
     pub fn add(&mut self, gtid: &Gtid) {
         self.add_interval(&gtid.source, (gtid.number, gtid.number + 1));

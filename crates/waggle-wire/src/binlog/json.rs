@@ -48,7 +48,7 @@ pub fn is_plain(bytes: &[u8]) -> Result<bool, Error> {
 ///
 /// # Errors
 /// [`Error::Protocol`] when the bytes are no value, [`Error::Unsupported`] when they hold one of
-/// a type that no expression makes: TIMESTAMP and binary data.
+/// a type that no expression makes: binary data, but of BINARY, VARBINARY, BLOB and BIT columns.
 pub fn put_expression(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let start = out.len();
     if walk(bytes, Form::Text, out)? {
@@ -336,14 +336,15 @@ impl Walk<'_> {
         }
         let [open, close]: [&[u8]; 2] = match (self.form, kind) {
             (Form::Text, _) => [b"\"", b"\""],
+            // No CAST makes this one; a column of the type does.
+            (Form::Expression, 7) => [
+                b"(SELECT waggle.x FROM JSON_TABLE(JSON_ARRAY('",
+                b"'), '$[0]' COLUMNS (x TIMESTAMP(6) PATH '$' ERROR ON ERROR)) waggle)",
+            ],
             (Form::Expression, 10) => [b"CAST('", b"' AS DATE)"],
             (Form::Expression, 11) => [b"CAST('", b"' AS TIME(6))"],
             (Form::Expression, 12) => [b"CAST('", b"' AS DATETIME(6))"],
-            (Form::Expression, _) => {
-                return Err(Error::Unsupported(format!(
-                    "a JSON value with a part of type {kind}, which no SQL makes"
-                )));
-            }
+            (Form::Expression, _) => return self.bytes(kind, data),
         };
         self.out.extend_from_slice(open);
         match kind {
@@ -358,6 +359,39 @@ impl Walk<'_> {
             }
         }
         self.out.extend_from_slice(close);
+        Ok(())
+    }
+
+    /// Bytes, which are of the type of the column that they come from; of those here an expression
+    /// makes exactly that type.
+    fn bytes(&mut self, kind: u8, data: &[u8]) -> Result<(), Error> {
+        let hex = data.iter().map(|byte| format!("{byte:02x}"));
+        let hex: String = hex.collect();
+        let length = data.len().max(1);
+        // Taken out of an array, because no CAST makes a JSON of bytes.
+        let (value, column) = match kind {
+            15 => {
+                let made = format!("JSON_EXTRACT(JSON_ARRAY(x'{hex}'), '$[0]')");
+                self.out.extend_from_slice(made.as_bytes());
+                return Ok(());
+            }
+            16 => (
+                format!("CAST(CONV('{hex}',16,10) AS UNSIGNED)"),
+                format!("BIT({})", 8 * length),
+            ),
+            254 => (format!("x'{hex}'"), format!("BINARY({length})")),
+            252 => (format!("x'{hex}'"), "LONGBLOB".to_owned()),
+            _ => {
+                return Err(Error::Unsupported(format!(
+                    "a JSON value with a part of type {kind}, which no SQL makes"
+                )));
+            }
+        };
+        let made = format!(
+            "JSON_EXTRACT(JSON_ARRAY((SELECT waggle.x FROM JSON_TABLE(JSON_ARRAY({value}), '$[0]' \
+             COLUMNS (x {column} PATH '$' ERROR ON ERROR)) waggle)), '$[0]')"
+        );
+        self.out.extend_from_slice(made.as_bytes());
         Ok(())
     }
 

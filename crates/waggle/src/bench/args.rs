@@ -140,6 +140,11 @@ pub(crate) struct Args {
     #[arg(short = 'o', long = "set-opt", value_name = "NAME=VALUE")]
     pub(super) set_opt: Vec<String>,
 
+    /// Record where server and client spend the measured time, and for which statement: flame
+    /// graphs in the run directory and on its page (`waggle report RUN --format html`). Needs root
+    #[arg(long, conflicts_with_all = ["no_record", "rate_search"])]
+    pub(super) profile: bool,
+
     /// Where the run directory is made
     #[arg(long, default_value = "waggle-runs", value_name = "DIR")]
     pub(super) run_dir: PathBuf,

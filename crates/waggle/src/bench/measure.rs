@@ -88,6 +88,7 @@ pub(super) fn run(
     let questions_before = if rested { server.questions() } else { None };
     let base = load.snapshot();
     let mut series = Series::of(phases.time);
+    server.profile(true);
     let began = Instant::now();
     load.resume();
     watcher.until("interval", phases.time, &mut series);
@@ -100,6 +101,7 @@ pub(super) fn run(
     // What was in flight at the end counts, and so does its time; not so the wait for a server
     // that never answered.
     let ended = if was_exact { Instant::now() } else { ended };
+    server.profile(false);
     let questions_after = if was_exact { server.questions() } else { None };
     let grace = if was_exact {
         spec.stop_grace

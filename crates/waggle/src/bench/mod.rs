@@ -5,7 +5,7 @@
 //! loop); `server` connects or starts a throw-away one; `fill` runs commands that are no load;
 //! `measure` runs the load between two quiet moments, `search` does so step by step; `steady`
 //! judges; `result` and `text` show what was found, `record` and `exports` keep it. The load itself
-//! is `waggle-load`'s.
+//! is `waggle-load`'s. With `--profile`, `crate::profiling` records where the measured time goes.
 //!
 //! Invariant: nothing is written to a server before the script, its options and the server's
 //! answer have been checked, and nothing outside of the workload and its commands.
@@ -48,6 +48,7 @@ use server::Server;
 use crate::cli::{Failure, Output};
 use crate::interrupt::{self, Interrupt};
 use crate::open_files;
+use crate::profiling;
 
 // Server errors whose remedy is a command of this verb.
 const ER_TABLE_EXISTS_ERROR: u16 = 1050;
@@ -63,6 +64,11 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
         .map_err(Failure::Unusable)?;
     let mut server = Server::open(&plan.target)?;
     open_files::allow_most();
+    if plan.profile {
+        profiling::check()?;
+        // A server elsewhere cannot be profiled: that is known before anything is changed.
+        profiling::server::pid_of(&server.dsn).map_err(Failure::Unusable)?;
+    }
     let spec = plan.load_spec(server.dsn.clone());
     let bench = Bench {
         plan,
@@ -188,6 +194,11 @@ impl Bench {
         out: &Output,
     ) -> Result<(), Failure> {
         let plan = &self.plan;
+        if plan.profile
+            && let Err(error) = server.attach()
+        {
+            return Err(ended(recorder, Outcome::Failed, error));
+        }
         let phases = Phases {
             warmup: plan.warmup,
             time: plan.time,
@@ -203,6 +214,13 @@ impl Bench {
         };
         let measured = measure::run(&phases, &self.spec, load, server, &self.interrupt, each);
         progress.done();
+        match server.profiled() {
+            Ok(Some(profile)) => recorder.profile(&profile),
+            Ok(None) => {}
+            Err(error) => note(&format!(
+                "waggle: {error:#}; the figures are whole without it"
+            )),
+        }
         let search = None;
         self.concluded(Ran { measured, search }, server, recorder, out)
     }
@@ -273,6 +291,9 @@ impl Bench {
         if !failed.is_empty() {
             let error = anyhow!("checks of the workload failed: {}", failed.join(", "));
             return Err(ended(recorder, Outcome::Failed, error));
+        }
+        if let (true, Some(run)) = (self.plan.profile, recorder.path()) {
+            note(&format!("profile: waggle report {run} --format html"));
         }
         recorder.finish(Outcome::Done, None).map_err(Failure::ran)
     }

@@ -96,6 +96,8 @@ pub(super) struct Plan {
     pub(super) hdr_log: Option<PathBuf>,
     /// `None`: nothing is recorded.
     pub(super) run_root: Option<PathBuf>,
+    /// Server and client are profiled while it is measured.
+    pub(super) profile: bool,
     /// Rows that `prepare` will insert, if the workload's options tell.
     pub(super) rows_expected: Option<u64>,
 }
@@ -156,8 +158,12 @@ impl Plan {
             csv: args.csv,
             hdr_log: args.hdr_log,
             run_root: (!args.no_record).then_some(args.run_dir),
+            profile: args.profile,
             rows_expected: None,
         };
+        if plan.profile && !plan.runs() {
+            bail!("--profile is of a measured run; leave it out of other commands");
+        }
         plan.check_open_loop()?;
         if plan.interval.is_none() && (plan.csv.is_some() || plan.hdr_log.is_some()) {
             bail!("--csv and --hdr-log write a line an interval; --report-interval 0 has none");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use waggle_load::{Overflow, Snapshot};
+use waggle_profile::model::Profile;
 use waggle_report::run::{Outcome, RunDir, RunError, ServerFacts, redact_argv};
 use waggle_stats::arrivals::Stage;
 
@@ -12,6 +13,7 @@ use super::interval::Interval;
 use super::note;
 use super::plan::Plan;
 use super::result::BenchResult;
+use crate::profiling::kept;
 
 /// Writes a run directory, or nothing.
 pub(super) struct Recorder {
@@ -69,6 +71,11 @@ impl Recorder {
             }
         }
         self.write(|run| run.write_result(result).map(|_| ()));
+    }
+
+    /// The profile of the measured time, and its drawings.
+    pub(super) fn profile(&mut self, profile: &Profile) {
+        self.write(|run| kept::write(run, "", profile).map(|_| ()));
     }
 
     /// A line of `samples.jsonl` that is no interval.

@@ -1,6 +1,7 @@
 //! The server under load: named by the user or thrown away, and what it says about itself.
 
 use anyhow::anyhow;
+use waggle_profile::model::Profile;
 use waggle_report::run::ServerFacts;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_server::status::{self, GlobalStatus};
@@ -9,6 +10,7 @@ use waggle_wire::{Connection, Dsn, Error};
 use super::note;
 use super::plan::Target;
 use crate::cli::Failure;
+use crate::profiling::{self, Extent, Profiling};
 
 /// Unknown database.
 const ER_BAD_DB_ERROR: u16 = 1049;
@@ -30,6 +32,8 @@ pub(super) struct Server {
     pub(super) dsn: Dsn,
     pub(super) facts: ServerFacts,
     control: Connection,
+    /// Where its time is spent, if that is recorded.
+    profiling: Option<Profiling>,
     /// Dropped with this, which kills it: nobody needs its data.
     _sandbox: Option<Sandbox>,
 }
@@ -50,8 +54,45 @@ impl Server {
             dsn,
             facts,
             control,
+            profiling: None,
             _sandbox: sandbox,
         })
+    }
+
+    /// Attaches to the server and to this process; nothing is recorded before
+    /// [`Server::profile`] says so.
+    pub(super) fn attach(&mut self) -> anyhow::Result<()> {
+        let pid = profiling::server::pid_of(&self.dsn)?;
+        let extent = Extent {
+            off_cpu: true,
+            by_digest: true,
+            timeline: false,
+        };
+        let pids = [pid, std::process::id()];
+        let attached = Profiling::attach(&pids, extent).or_else(|error| {
+            note(&format!("waggle: {error:#}; profiling without statements"));
+            let extent = Extent {
+                by_digest: false,
+                ..extent
+            };
+            Profiling::attach(&pids, extent)
+        });
+        self.profiling = Some(attached?);
+        Ok(())
+    }
+
+    /// Records from now on, or no more.
+    pub(super) fn profile(&self, on: bool) {
+        match &self.profiling {
+            Some(profiling) if on => profiling.on(),
+            Some(profiling) => profiling.off(),
+            None => {}
+        }
+    }
+
+    /// What was recorded; none if nothing was to be.
+    pub(super) fn profiled(&mut self) -> anyhow::Result<Option<Profile>> {
+        self.profiling.take().map(Profiling::finish).transpose()
     }
 
     /// Statements the server counted so far; reading them is one more, already included. `None`

@@ -4,8 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use waggle_profile::model::Kind;
 use waggle_report::document::Document;
 use waggle_report::run::Run;
+
+use super::flame;
 
 /// Lay two runs beside each other: what differs around them, and how each arm's effect changed
 #[derive(Debug, clap::Args)]
@@ -20,6 +23,16 @@ pub(crate) struct Args {
     /// (`waggle lab run --margin` is a share)
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     margin: f64,
+    /// Write the differential flame graph of two runs with profiles to this file (SVG): as wide as
+    /// the second, red where it has a larger share than the first
+    #[arg(long, value_name = "FILE")]
+    flame: Option<PathBuf>,
+    /// Write a page with both profiles to this file (HTML): their difference, searchable
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// The time that --flame shows: on-cpu, off-cpu or runnable
+    #[arg(long, value_name = "KIND", default_value = "on-cpu", value_parser = flame::kind)]
+    kind: Kind,
 }
 
 /// Two runs of the same kind, read.
@@ -29,6 +42,12 @@ pub(crate) struct Plan {
     pub(crate) second: Side,
     /// A share of the base.
     pub(crate) margin: f64,
+    /// Where the differential flame graph goes.
+    pub(crate) flame: Option<PathBuf>,
+    /// Where the page with both profiles goes.
+    pub(crate) page: Option<PathBuf>,
+    /// What the flame graph is of.
+    pub(crate) kind: Kind,
 }
 
 /// One of the two.
@@ -58,11 +77,15 @@ impl Args {
             first: Side::read(&self.first)?,
             second: Side::read(&self.second)?,
             margin: self.margin / 100.0,
+            flame: self.flame,
+            page: self.page,
+            kind: self.kind,
         };
         for side in [&plan.first, &plan.second] {
             if matches!(side.document, Document::Other) {
                 bail!(
-                    "{} is a run of {} without a report; runs of lab and bench can be compared",
+                    "{} is a run of {} without a report; runs of lab, bench and profile can be \
+                     compared",
                     side.path.display(),
                     side.run.facts().verb
                 );

@@ -79,7 +79,7 @@ pub(super) struct CopyArgs {
     #[arg(long, value_name = "N", default_value_t = RANGES)]
     ranges: usize,
 
-    /// Rows of a range, about
+    /// Rows of a range, at most, about
     #[arg(long, value_name = "ROWS", default_value_t = 1_000_000)]
     range_rows: u64,
 
@@ -90,6 +90,10 @@ pub(super) struct CopyArgs {
     /// Create tables with all their keys, in place of building keys after the rows
     #[arg(long)]
     keys_first: bool,
+
+    /// Copy each JSON by its text alone: a DECIMAL, time or binary inside becomes what that says
+    #[arg(long)]
+    json_as_text: bool,
 
     /// Compare source and target at the end
     #[arg(long)]
@@ -165,7 +169,7 @@ impl CopyArgs {
         let job = Job::new(&self.job).context("--job")?;
         let spool = self
             .spool
-            .unwrap_or_else(|| PathBuf::from("waggle-spool").join(job.name()));
+            .unwrap_or_else(|| PathBuf::from(waggle_copy::spool::DIRECTORY).join(job.name()));
         let limits = Limits {
             rate_bytes_per_s: self.max_rate.map(rate).transpose()?,
             pause_file: self.pause_file,
@@ -198,6 +202,7 @@ impl CopyArgs {
             slice_bytes: self.slice * MIB,
             range_rows: self.range_rows,
             defers_keys: !self.keys_first,
+            json_as_text: self.json_as_text,
             verifies: self.verify,
             limits,
             spool,

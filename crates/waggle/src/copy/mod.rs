@@ -16,6 +16,7 @@ mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -103,12 +104,14 @@ fn copy(
     let began = Instant::now();
     let mut warn = |finding: &Finding| eprintln!("warning: {finding}");
     thread::scope(|scope| {
+        let (over, ends) = mpsc::channel::<()>();
         let worker = {
             let (plan, control) = (plan.clone(), Arc::clone(control));
             // Warnings come before anything is copied, so they do not get into the bar.
             thread::Builder::new()
                 .name("copy".into())
                 .spawn_scoped(scope, move || {
+                    let _over = over;
                     let mut findings = Vec::new();
                     let outcome = job::run(&plan, &control, &mut |finding| {
                         findings.push(finding.clone());
@@ -120,7 +123,11 @@ fn copy(
         let mut next_sample = began + SAMPLE;
         let mut watched = Ok(());
         while !worker.is_finished() {
-            thread::sleep(LOOK);
+            // Its end is not waited for longer than it takes.
+            let waited = ends.recv_timeout(LOOK);
+            if waited == Err(mpsc::RecvTimeoutError::Disconnected) {
+                break;
+            }
             signals.pass_on(control);
             let is_sample = Instant::now() >= next_sample;
             if is_sample {

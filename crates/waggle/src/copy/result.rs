@@ -1,11 +1,12 @@
 //! What a copy did, as JSON and as text.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::Serialize;
-use waggle_copy::{Control, Outcome};
+use waggle_copy::{Control, Outcome, Phase};
 use waggle_report::quantity;
 
 use crate::cli::Output;
@@ -23,6 +24,8 @@ pub(super) struct CopyResult {
     copier_cpu_s: f64,
     /// All phases, in this process.
     total_s: f64,
+    /// Wall time of each phase, in order.
+    phases: Vec<PhaseTime>,
     /// Where in the source's history the target is; `null` when it did not get there.
     position: Option<String>,
     /// Whether source and target are equal; `null` when they were not compared.
@@ -34,6 +37,13 @@ pub(super) struct CopyResult {
     changes: u64,
     /// Why it ended early.
     pub(super) error: Option<String>,
+}
+
+/// How long a phase took.
+#[derive(Debug, Serialize)]
+struct PhaseTime {
+    phase: Phase,
+    seconds: f64,
 }
 
 impl CopyResult {
@@ -49,6 +59,7 @@ impl CopyResult {
             copy_s: total.as_secs_f64(),
             copier_cpu_s: read(&control.copy_cpu_ns) as f64 / 1e9,
             total_s: total.as_secs_f64(),
+            phases: phases(control),
             position: None,
             verified: None,
             differences: None,
@@ -94,6 +105,8 @@ impl CopyResult {
                 quantity::count(self.transactions)
             )?;
         }
+        let phases: Vec<String> = self.phases.iter().map(PhaseTime::to_string).collect();
+        writeln!(stdout, "{}", phases.join(", "))?;
         if let Some(position) = &self.position {
             writeln!(stdout, "position {position}")?;
         }
@@ -104,4 +117,30 @@ impl CopyResult {
         }
         Ok(())
     }
+}
+
+impl fmt::Display for PhaseTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.phase {
+            Phase::Preflight => "checks",
+            Phase::Schema => "tables",
+            Phase::Copy => "rows",
+            Phase::Keys => "keys",
+            Phase::CatchUp => "catching up",
+            Phase::Replicate => "replicating",
+            Phase::Verify => "comparing",
+            Phase::Done => "the end",
+        };
+        write!(f, "{name} {}", quantity::seconds(self.seconds))
+    }
+}
+
+fn phases(control: &Control) -> Vec<PhaseTime> {
+    let phases = control.phases().into_iter();
+    phases
+        .map(|(phase, time)| PhaseTime {
+            phase,
+            seconds: time.as_secs_f64(),
+        })
+        .collect()
 }

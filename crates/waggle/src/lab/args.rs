@@ -115,6 +115,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N")]
     limit_cpus: Option<u32>,
 
+    /// Profile the server in every window, arms and nothing alike: a flame graph of each arm, and
+    /// on the page what an arm changes, call by call (arms with server settings are left out)
+    #[arg(long)]
+    profile: bool,
+
     /// Length of a window, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0.15)]
     window: f64,
@@ -327,6 +332,7 @@ impl RunArgs {
         cell.rate = self.rate;
         cell.settings = named("--set", &self.settings)?;
         cell.limits.cpus = self.limit_cpus;
+        cell.profile = self.profile;
         cell.timing.window = Duration::from_secs_f64(self.window);
         cell.seed = self.seed;
         cell.base = self.base()?;

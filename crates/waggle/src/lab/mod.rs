@@ -21,11 +21,13 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use waggle_report::lab::LabReport;
+use waggle_report::profile::{ProfilePage, ProfilePart};
 use waggle_report::run::{Outcome as Ending, RunDir, redact_argv, shell_line};
 use waggle_server::{Flavour, install};
 
 use crate::cli::{Failure, Output};
 use crate::interrupt;
+use crate::profiling::kept;
 use args::{Asked, Plan};
 use cell::CellRun;
 use outcome::checks;
@@ -86,6 +88,16 @@ fn report(cell: &CellRun, run: &RunDir, margin: f64, started: Instant) -> LabRep
     report.command = shell_line(&redact_argv(&argv));
     report.started.clone_from(&facts.started);
     report.duration_s = started.elapsed().as_secs_f64();
+    let parts: Vec<ProfilePart> = cell
+        .profiles
+        .iter()
+        .map(|(arm, profile)| kept::part(arm, profile))
+        .collect();
+    if !parts.is_empty() {
+        let mut page = ProfilePage::new(parts, facts);
+        page.show(&report.subject, &report.base.name);
+        report.profile = Some(Box::new(page));
+    }
     report
 }
 

@@ -1,13 +1,18 @@
 //! `waggle report`: flags to a checked plan.
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use waggle_profile::model::Profile;
 use waggle_report::document::Document;
 use waggle_report::run::{PAGE_FILE, Run};
 
-/// Show a run again: as text, Markdown, CSV, JSON, or as a page that needs no network
+use super::stacks::{self, Asked, By, Time};
+
+/// Show a run again: as text, Markdown, CSV, JSON, as a page that needs no network, or its profile
+/// as a flame graph and in the forms of other programs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Directory of the run, as in `waggle-runs/<time>-<verb>-<name>`
@@ -23,6 +28,15 @@ pub(crate) struct Args {
     /// output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Of svg and folded: which time
+    #[arg(long, value_enum, default_value_t = Time::OnCpu)]
+    time: Time,
+    /// Of svg and folded: what stands below the first call
+    #[arg(long, value_enum, default_value_t = By::All)]
+    by: By,
+    /// Which profile, of a run with several
+    #[arg(long, value_name = "NAME", default_value = "")]
+    profile: String,
 }
 
 /// What a run can be shown as.
@@ -30,22 +44,30 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// Tables and sentences for a terminal
     Text,
-    /// One self-contained HTML file (runs of lab, bench and trace)
+    /// One self-contained HTML file (runs of lab, bench, trace and profile)
     Html,
-    /// Markdown with tables (runs of lab, bench and trace)
+    /// Markdown with tables (runs of lab, bench, trace and profile)
     Md,
-    /// Lines of figures for other programs (runs of lab, bench and trace)
+    /// Lines of figures for other programs (runs of lab, bench, trace and profile)
     Csv,
     /// The whole document
     Json,
+    /// The profile as an interactive flame graph
+    Svg,
+    /// The profile as folded stacks, ns
+    Folded,
+    /// The profile for `go tool pprof`
+    Pprof,
+    /// The profile for profiler.firefox.com
+    Firefox,
 }
 
 /// What a line of CSV stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Rows {
-    /// A window of lab, an interval of bench: what was measured
+    /// A window of lab, an interval of bench, a function of a profile: what was measured
     Windows,
-    /// An estimate with its interval: what came out (lab runs)
+    /// An estimate with its interval: what came out (lab runs); whose time it is (profiles)
     Results,
 }
 
@@ -57,6 +79,8 @@ pub(crate) struct Plan {
     pub(crate) format: Format,
     pub(crate) rows: Rows,
     pub(crate) place: Place,
+    /// What of its profile, for the forms that are made of one.
+    pub(crate) stacks: Option<(Profile, Asked)>,
 }
 
 /// Where the result goes.
@@ -72,6 +96,18 @@ impl Args {
         let run = Run::open(&self.run).context("cannot show this run")?;
         let document = Document::read(&run).context("cannot show this run")?;
         check(&document, self.format, self.rows, &run)?;
+        let asked = Asked {
+            profile: self.profile,
+            time: self.time,
+            by: self.by,
+        };
+        let stacks = match stacks::is_form(self.format) {
+            true => Some((stacks::read(&run, &asked)?, asked)),
+            false => None,
+        };
+        if self.format == Format::Pprof && self.output.is_none() && io::stdout().is_terminal() {
+            bail!("pprof is no text: name a file with -o, or `-o -` for standard output");
+        }
         let format = match self.format {
             Format::Text if json && self.output.is_none() => Format::Json,
             format => format,
@@ -88,6 +124,7 @@ impl Args {
             format,
             rows: self.rows,
             place,
+            stacks,
         })
     }
 }
@@ -96,15 +133,16 @@ impl Args {
 fn check(document: &Document, format: Format, rows: Rows, run: &Run) -> anyhow::Result<()> {
     let name = match format {
         Format::Text | Format::Json => return Ok(()),
+        profile if stacks::is_form(profile) => return Ok(()),
         Format::Html => "html",
         Format::Md => "md",
-        Format::Csv => "csv",
+        _ => "csv",
     };
     let path = run.path().display();
     match document {
         Document::Other => bail!(
-            "{path} is a run of {verb} without a lab report, and `--format {name}` is made of lab \
-             and bench runs only; leave it out to see the run as text",
+            "{path} is a run of {verb} without a lab report, and `--format {name}` is made of lab, \
+             bench, trace and profile runs only; leave it out to see the run as text",
             verb = match run.facts().verb.as_str() {
                 "" => "an unknown verb",
                 verb => verb,

@@ -1,10 +1,12 @@
 //! `waggle report`: what did this run find?
 //!
-//! Reads a run directory and shows it again: lab runs, studies and bench runs as text, a page,
-//! Markdown, CSV or JSON; any other run as its facts, its final result and the count of its
-//! samples. It measures nothing and changes nothing but the file it was asked to write.
+//! Reads a run directory and shows it again: lab runs, studies, bench runs, traces and profiles as
+//! text, a page, Markdown, CSV or JSON; any other run as its facts, its final result and the count
+//! of its samples. [`stacks`] shows a profile in the forms of other programs. It measures nothing
+//! and changes nothing but the file it was asked to write.
 
 mod args;
+mod stacks;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -21,8 +23,8 @@ use crate::cli::{Failure, Output};
 /// Shows a run again.
 pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     let plan = args.plan(out.json).map_err(Failure::unusable)?;
-    let text = render(&plan).map_err(Failure::ran)?;
-    write(&plan.place, &text).map_err(Failure::ran)?;
+    let bytes = render(&plan).map_err(Failure::ran)?;
+    write(&plan.place, &bytes).map_err(Failure::ran)?;
     match &plan.place {
         Place::File(file) if out.json => out
             .json(&json!({ "report": file }))
@@ -36,7 +38,10 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     }
 }
 
-fn render(plan: &Plan) -> anyhow::Result<String> {
+fn render(plan: &Plan) -> anyhow::Result<Vec<u8>> {
+    if let Some((profile, asked)) = &plan.stacks {
+        return stacks::render(profile, plan.format, asked);
+    }
     let document = &plan.document;
     let made = match plan.format {
         Format::Text => {
@@ -52,18 +57,20 @@ fn render(plan: &Plan) -> anyhow::Result<String> {
             text.push('\n');
             Some(text)
         }
+        Format::Svg | Format::Folded | Format::Pprof | Format::Firefox => None,
     };
-    made.context("this run has no such form")
+    let made = made.context("this run has no such form")?;
+    Ok(made.into_bytes())
 }
 
-fn write(place: &Place, text: &str) -> anyhow::Result<()> {
+fn write(place: &Place, bytes: &[u8]) -> anyhow::Result<()> {
     match place {
-        Place::Stdout => match io::stdout().lock().write_all(text.as_bytes()) {
+        Place::Stdout => match io::stdout().lock().write_all(bytes) {
             // Whoever reads has seen enough, as `head` does.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             written => written.context("cannot write to standard output"),
         },
-        Place::File(file) => fs::write(file, text).with_context(|| {
+        Place::File(file) => fs::write(file, bytes).with_context(|| {
             format!(
                 "cannot write the report to {}; name another file with -o",
                 file.display()

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use waggle_server::Flavour;
 use waggle_server::sandbox::{SandboxSpec, registry};
+use waggle_server::topology::primary_settings;
 
 use crate::cli::Failure;
 
@@ -36,10 +37,21 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct Up {
-    /// Kind of server
+    /// Kind of server [default with --replica-of: the primary's]
     #[arg(value_parser = PossibleValuesParser::new(["mysql", "mariadb"])
-        .try_map(|name| name.parse::<Flavour>()))]
-    flavour: Flavour,
+        .try_map(|name| name.parse::<Flavour>()), required_unless_present = "replica_of")]
+    flavour: Option<Flavour>,
+
+    /// Let it replicate from this throw-away server, which runs and has a binary log
+    ///
+    /// It begins empty and applies the primary's binary logs from the first transaction on. `server
+    /// up --primary` makes a server that can be replicated from. Either may end before the other.
+    #[arg(long, value_name = "NAME")]
+    replica_of: Option<String>,
+
+    /// Write a binary log with GTIDs, so that replicas can follow
+    #[arg(long)]
+    primary: bool,
 
     /// Server setting, as in an option file; can be given more than once, the last one wins
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
@@ -77,10 +89,55 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.to_owned()))
 }
 
+/// A server to start.
+#[derive(Debug)]
+pub(super) struct UpPlan {
+    pub(super) spec: SandboxSpec,
+    /// The server to replicate from.
+    pub(super) primary: Option<registry::ServerEntry>,
+    pub(super) detach: bool,
+}
+
+impl Up {
+    fn plan(self) -> Result<UpPlan, Failure> {
+        let primary = self.replica_of.as_deref().map(running).transpose()?;
+        let Some(flavour) = self.flavour.or(primary.as_ref().map(|entry| entry.flavour)) else {
+            return Err(Failure::unusable(anyhow::anyhow!(
+                "no kind of server is named"
+            )));
+        };
+        let mut settings = Vec::new();
+        // A replica has a binary log as it is.
+        if self.primary && primary.is_none() {
+            settings = primary_settings(flavour);
+        }
+        settings.extend(self.set);
+        let spec = SandboxSpec {
+            flavour,
+            settings,
+            name: self.name,
+            dir: self.dir,
+        };
+        Ok(UpPlan {
+            spec,
+            primary,
+            detach: self.detach,
+        })
+    }
+}
+
+fn running(name: &str) -> Result<registry::ServerEntry, Failure> {
+    registry::find(name).ok_or_else(|| {
+        Failure::unusable(anyhow::anyhow!(
+            "no throw-away server is named {name:?}; `waggle server list` shows those that run"
+        ))
+    })
+}
+
 /// What to do, checked as far as can be without touching anything.
 #[derive(Debug)]
 pub(super) enum Plan {
-    Up { spec: SandboxSpec, detach: bool },
+    Up(Box<UpPlan>),
     Down(Vec<registry::ServerEntry>),
     List,
 }
@@ -88,32 +145,10 @@ pub(super) enum Plan {
 impl Args {
     pub(super) fn plan(self) -> Result<Plan, Failure> {
         match self.action {
-            Action::Up(up) => {
-                let Up {
-                    flavour,
-                    set,
-                    name,
-                    dir,
-                    detach,
-                } = up;
-                let spec = SandboxSpec {
-                    flavour,
-                    settings: set,
-                    name,
-                    dir,
-                };
-                Ok(Plan::Up { spec, detach })
-            }
+            Action::Up(up) => up.plan().map(|plan| Plan::Up(Box::new(plan))),
             Action::Down(down) if down.all => Ok(Plan::Down(registry::list())),
             Action::Down(down) => {
-                let running = down.names.iter().map(|name| {
-                    registry::find(name).ok_or_else(|| {
-                        Failure::unusable(anyhow::anyhow!(
-                            "no throw-away server is named {name:?}; `waggle server list` shows \
-                             those that run"
-                        ))
-                    })
-                });
+                let running = down.names.iter().map(|name| running(name));
                 running.collect::<Result<_, _>>().map(Plan::Down)
             }
             Action::List => Ok(Plan::List),

@@ -14,18 +14,19 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context;
 use serde::Serialize;
 use waggle_server::sandbox::registry::{self, ServerEntry};
-use waggle_server::sandbox::{STOP_PATIENCE, Sandbox, SandboxError, SandboxSpec, ServerExit};
+use waggle_server::sandbox::{STOP_PATIENCE, Sandbox, SandboxError, ServerExit};
+use waggle_server::topology::{Replica, TopologyError};
 
 pub(crate) use args::Args;
 
 use crate::cli::{Failure, Output};
-use args::Plan;
+use args::{Plan, UpPlan};
 use hold::Held;
 
 /// Does what the arguments of `waggle server` say.
 pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     match args.plan()? {
-        Plan::Up { spec, detach } => up(&spec, detach, out),
+        Plan::Up(plan) => up(&plan, out),
         Plan::Down(servers) => down(&servers, out),
         Plan::List => list(out),
     }
@@ -42,13 +43,26 @@ struct Started<'a> {
     settings_adjusted: Vec<String>,
 }
 
-fn up(spec: &SandboxSpec, detach: bool, out: &Output) -> Result<(), Failure> {
+fn up(plan: &UpPlan, out: &Output) -> Result<(), Failure> {
     let begin = Instant::now();
-    eprintln!("starting {} ...", spec.flavour);
-    let sandbox = Sandbox::start(spec).map_err(failure)?;
+    let spec = &plan.spec;
+    let sandbox = match &plan.primary {
+        None => {
+            eprintln!("starting {} ...", spec.flavour);
+            Sandbox::start(spec).map_err(failure)?
+        }
+        Some(primary) => {
+            eprintln!(
+                "starting {}, a replica of {} ...",
+                spec.flavour, primary.name
+            );
+            let replica = Replica::of_running(spec, primary).map_err(no_replica)?;
+            replica.into_sandbox()
+        }
+    };
     let start_s = begin.elapsed().as_secs_f64();
     let settings_adjusted = sandbox.settings_adjusted();
-    if detach {
+    if plan.detach {
         let server = sandbox.detach().map_err(failure)?;
         print_started(
             &Started {
@@ -92,6 +106,9 @@ fn print_facts(started: &Started<'_>) -> io::Result<()> {
         "{} {} {} answers after {:.2} s",
         server.flavour, server.version, server.name, started.start_s
     )?;
+    if let Some(primary) = &server.replica_of {
+        writeln!(stdout, "  primary  {primary}")?;
+    }
     writeln!(stdout, "  dsn      {}", server.dsn)?;
     writeln!(stdout, "  socket   {}", server.socket.display())?;
     writeln!(stdout, "  port     {}", server.port)?;
@@ -187,10 +204,14 @@ fn print_table(servers: &[ServerEntry]) -> io::Result<()> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
-    let head = ["NAME", "VERSION", "PID", "UP", "ENDS WITH", "DSN"].map(str::to_owned);
-    let rows: Vec<[String; 6]> = std::iter::once(head)
+    let has_replicas = servers.iter().any(|server| server.replica_of.is_some());
+    let mut head = vec!["NAME", "VERSION", "PID", "UP", "ENDS WITH"];
+    head.extend(has_replicas.then_some("REPLICA OF"));
+    head.push("DSN");
+    let head: Vec<String> = head.into_iter().map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head)
         .chain(servers.iter().map(|server| {
-            [
+            let mut row = vec![
                 server.name.clone(),
                 server.version.clone(),
                 server.pid.to_string(),
@@ -198,18 +219,22 @@ fn print_table(servers: &[ServerEntry]) -> io::Result<()> {
                 server
                     .owner_pid
                     .map_or("server down".into(), |pid| format!("process {pid}")),
-                server.dsn.clone(),
-            ]
+            ];
+            if has_replicas {
+                row.push(server.replica_of.clone().unwrap_or_default());
+            }
+            row.push(server.dsn.clone());
+            row
         }))
         .collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; 6] = std::array::from_fn(width);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let mut stdout = io::stdout().lock();
     for row in &rows {
         let cells = row
             .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
+            .zip(&widths)
+            .map(|(cell, &width)| format!("{cell:width$}"));
         writeln!(
             stdout,
             "{}",
@@ -230,6 +255,15 @@ fn span(seconds: u64) -> String {
 
 /// A server that could not be had: exit code 2 if the request was at fault, else 1.
 fn failure(error: SandboxError) -> Failure {
+    if error.is_unusable() {
+        Failure::unusable(error)
+    } else {
+        Failure::ran(error)
+    }
+}
+
+/// The same of a replica.
+fn no_replica(error: TopologyError) -> Failure {
     if error.is_unusable() {
         Failure::unusable(error)
     } else {

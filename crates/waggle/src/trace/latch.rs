@@ -105,6 +105,7 @@ fn trace(asked: &Asked, process: &Process, out: &Output) -> Result<(), Failure> 
     let mut report = report(&mut source, still_waiting, elapsed, &programs);
     report.facts.process = process.traced();
     report.facts.process_ended = session.process_ended();
+    report.facts.cost.process_cpu_s = session.process_cpu_s();
     report.facts.cost.waggle_cpu_s = own_cpu_s() - cpu_before_s;
     report.facts.cost.waggle_rss_bytes =
         waggle_server::cpu::process_rss_bytes(std::process::id()).unwrap_or(0);
@@ -178,15 +179,21 @@ fn report(
 fn facts(source: &Source, elapsed: Duration, programs: &[(&str, u64, u64)]) -> TraceFacts {
     let counters = source.probe_counters();
     let hits: u64 = counters.hits;
-    let (runs, ns) = programs.iter().fold((0, 0), |(runs, ns), program| {
-        (runs + program.1, ns + program.2)
-    });
+    // Those at system calls run for every process.
+    let is_host = |name: &str| name.starts_with("futex_");
+    let sum = |host: bool| {
+        let all = programs.iter().filter(|(name, ..)| is_host(name) == host);
+        all.fold((0, 0), |(runs, ns), program| {
+            (runs + program.1, ns + program.2)
+        })
+    };
+    let ((runs, ns), (host_runs, host_ns)) = (sum(false), sum(true));
     let probes = source.found().placed.iter().map(|placed| TraceProbe {
         name: placed.name.clone(),
         place: placed.place.clone(),
         refused: placed.refused.clone(),
         emulated: placed.emulated,
-        hits: 0,
+        ..TraceProbe::default()
     });
     let mut notes =
         vec!["spinning before a sleep is not part of a wait: nothing is seen of it".to_owned()];
@@ -205,6 +212,8 @@ fn facts(source: &Source, elapsed: Duration, programs: &[(&str, u64, u64)]) -> T
         cost: TraceCost {
             hits_per_s: hits as f64 / elapsed.as_secs_f64(),
             program_ns_per_hit: (runs > 0).then(|| ns as f64 / runs as f64),
+            programs_s: (runs > 0).then_some(ns as f64 / 1e9),
+            host_programs_s: (host_runs > 0).then_some(host_ns as f64 / 1e9),
             ..TraceCost::default()
         },
         notes,

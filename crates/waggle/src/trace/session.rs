@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde::Serialize;
 use waggle_report::run::{Outcome, RunDir, ServerFacts, redact_argv};
 use waggle_report::trace::TraceReport;
+use waggle_server::cpu::process_cpu_ns;
 
 use super::args::Common;
 use super::target::Process;
@@ -26,6 +27,9 @@ pub(super) struct Session {
     started: Instant,
     looked: Instant,
     ended: bool,
+    /// Of the process: its id, its CPU time at the start and when it was last looked at, ns.
+    pid: u32,
+    cpu_ns: (Option<u64>, Option<u64>),
 }
 
 impl Session {
@@ -57,11 +61,15 @@ impl Session {
             started: Instant::now(),
             looked: Instant::now(),
             ended: false,
+            pid: process.pid,
+            cpu_ns: (None, None),
         })
     }
 
     /// The time runs from now: everything is attached.
     pub(super) fn start(&mut self) {
+        self.cpu_ns.0 = process_cpu_ns(self.pid).ok();
+        self.cpu_ns.1 = self.cpu_ns.0;
         self.started = Instant::now();
     }
 
@@ -75,11 +83,27 @@ impl Session {
         if self.looked.elapsed() >= ALIVE {
             self.looked = Instant::now();
             self.ended = self.ended || !process.is_alive();
+            self.look_at_cpu();
         }
         let elapsed = self.started.elapsed();
-        self.ended
+        let is_over = self.ended
             || self.interrupt.requested()
-            || self.duration.is_some_and(|duration| elapsed >= duration)
+            || self.duration.is_some_and(|duration| elapsed >= duration);
+        if is_over {
+            self.look_at_cpu();
+        }
+        is_over
+    }
+
+    /// Of a process that has ended, the last reading stays.
+    fn look_at_cpu(&mut self) {
+        self.cpu_ns.1 = process_cpu_ns(self.pid).ok().or(self.cpu_ns.1);
+    }
+
+    /// CPU time of the process since [`Self::start`], as it was last seen, s.
+    pub(super) fn process_cpu_s(&self) -> Option<f64> {
+        let (from, to) = (self.cpu_ns.0?, self.cpu_ns.1?);
+        Some(to.saturating_sub(from) as f64 / 1e9)
     }
 
     /// What is left of the time, at most `most`.

@@ -323,3 +323,66 @@ fn apples_are_not_compared_with_oranges() {
     let complaint = refused("compare", &[&apple, &tpcc], &["--margin", "0"]);
     assert!(complaint.contains("--margin"), "{complaint}");
 }
+
+/// A run of `waggle profile` with so many samples in a function and in another.
+fn profiled(root: &Path, hot: u64, cold: u64) -> PathBuf {
+    let run = RunDir::create(root, "profile", "mysqld").expect("a run");
+    let entry = |stack: u32, samples: u64| {
+        json!({ "who": 0, "kind": "on-cpu", "stack": stack, "samples": samples,
+                "ns": samples * 10_101_010 })
+    };
+    let profile = json!({
+        "started": "2026-11-22T01:02:03Z", "duration_ns": 10_000_000_000u64, "frequency_hz": 99,
+        "frames": [
+            { "name": "main", "module": "mysqld" },
+            { "name": "hot <b>;|", "module": "mysqld" },
+            { "name": "cold", "module": "mysqld" },
+        ],
+        "stacks": [{ "frames": [0, 1] }, { "frames": [0, 2] }],
+        "whos": [{ "process": "mysqld 7", "pid": 7, "role": "user thread" }],
+        "entries": [entry(0, hot), entry(1, cold)],
+        "timeline": [], "threads": {}, "digests": [],
+        "lost": { "samples": 0, "stacks": 0, "truncated": 0, "unknown_frames": 0, "by_cause": {} },
+    });
+    run.write_profile("", profile.to_string().as_bytes())
+        .expect("a profile");
+    run.finish(Outcome::Done, None).expect("an end")
+}
+
+#[test]
+fn two_profiles_are_compared_by_shares_and_drawn() {
+    let root = tempfile::tempdir().expect("a directory");
+    let one = profiled(root.path(), 400, 600);
+    let two = profiled(root.path(), 1_600, 400);
+    let svg = root.path().join("diff.svg");
+    let page = root.path().join("diff.html");
+    let files = [svg.display().to_string(), page.display().to_string()];
+    let flags = ["--flame", &files[0], "--page", &files[1]];
+    let text = shown("compare", &[&one, &two], &flags);
+    let hot = text.lines().find(|line| line.starts_with("hot <b>;|"));
+    assert!(
+        hot.is_some_and(|line| line.contains("higher in B")),
+        "{text}"
+    );
+    let svg = fs::read_to_string(svg).expect("a flame graph");
+    assert!(svg.contains("hot &lt;b&gt;:|"), "{svg}");
+    let page = fs::read_to_string(page).expect("a page");
+    assert!(
+        page.contains("waggle-profile-report") && !page.contains("hot <b>"),
+        "{page}"
+    );
+    let folded = shown("report", &[&one], &["--format", "folded"]);
+    assert_eq!(folded, "main;cold 6060606000\nmain;hot <b>:| 4040404000\n");
+    let refusal = refused(
+        "report",
+        &[&one],
+        &["--format", "svg", "--profile", "watch"],
+    );
+    assert!(refusal.contains("profile-watch.json"), "{refusal}");
+    let none = root.path().join("lab");
+    fs::create_dir(&none).expect("a directory");
+    let run = RunDir::create(&none, "bench", "x").expect("a run");
+    let path = run.finish(Outcome::Done, None).expect("an end");
+    let refusal = refused("report", &[&path], &["--format", "folded"]);
+    assert!(refusal.contains("holds no profile"), "{refusal}");
+}

@@ -1,5 +1,7 @@
 //! `waggle server`: the real binary with real servers.
 
+mod replica;
+
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;

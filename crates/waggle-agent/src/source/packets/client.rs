@@ -92,10 +92,7 @@ impl Session {
         self.read_body(&mut command, packet, body, shared)?;
         if code.is_statement() {
             let bytes = std::mem::take(&mut self.bytes_since);
-            self.mean_bytes = match self.mean_bytes {
-                0 => bytes,
-                mean => (mean * 7 + bytes).div_ceil(8),
-            };
+            self.sizes.asked(bytes);
         }
         if self.pending.is_empty() {
             self.answer.begin(&command);

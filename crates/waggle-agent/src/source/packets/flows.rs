@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use super::frame::{ACK, End, FIN, RST, SYN, Segment, ip};
+use super::hidden::{self, Dropped};
 use super::losses::Cause;
 use super::session::{Session, Shared};
 use super::stream::{Piece, Stream};
@@ -15,6 +16,8 @@ use crate::source::Observation;
 
 /// Connections known at a time.
 pub(super) const CONNECTIONS_MAX: usize = 16_384;
+/// A connection that said nothing for longer before packets were dropped had no part in them, ns.
+const ACTIVE_NS: u64 = 2_000_000_000;
 /// What may wait behind holes on all connections together, bytes.
 const HELD_BYTES_MAX: usize = 8 << 20;
 /// What is forgotten at a time when there are too many: one in so many.
@@ -75,6 +78,8 @@ struct Flow {
     /// Which sides have said their last word.
     ended: [bool; 2],
     last_ns: u64,
+    /// Most bytes that a segment of the client's had.
+    segment_bytes: usize,
 }
 
 /// Every connection of one server.
@@ -159,11 +164,35 @@ impl Flows {
             server: Stream::default(),
             ended: [false; 2],
             last_ns: time_ns,
+            segment_bytes: 1,
         };
         self.flows
             .entry(key)
             .insert_entry(Box::new(flow))
             .into_mut()
+    }
+
+    /// The watch ends, `packets` in. Connections that said nothing after packets were `dropped`
+    /// may have been theirs; what these were is estimated, since no number tells.
+    pub(super) fn end_with(&mut self, dropped: Dropped, packets: u64) {
+        // A ring that is read late was full long before.
+        let active_ns = dropped.before_ns.saturating_sub(ACTIVE_NS);
+        let since_ns = dropped.after_ns.min(active_ns);
+        let (mut active, mut unheard, mut rest) = (0, 0, 0);
+        let commands = self.shared.statements;
+        for flow in self.flows.values_mut() {
+            active += u64::from(flow.last_ns >= since_ns);
+            if (since_ns..dropped.before_ns).contains(&flow.last_ns) {
+                unheard += 1;
+                let left = flow.session.end_unheard(&mut self.shared);
+                rest += left.div_ceil(flow.segment_bytes) as u64;
+            }
+        }
+        if unheard > 0 {
+            let theirs = dropped.packets * unheard / active;
+            let hidden = hidden::in_packets(theirs, rest, commands, packets);
+            self.shared.losses.add(Cause::Dropped, hidden);
+        }
     }
 
     /// A connection is being opened.
@@ -216,6 +245,12 @@ impl Flow {
         shared: &mut Shared,
         each: &mut dyn FnMut(Observation<'_>),
     ) -> bool {
+        let is_reset = segment.flags & RST != 0;
+        let acknowledged = (segment.flags & ACK != 0 && !is_reset).then_some(segment.acknowledged);
+        let (sequence, payload) = (segment.sequence, segment.payload);
+        if to_server {
+            self.segment_bytes = self.segment_bytes.max(payload.len());
+        }
         let Flow {
             session,
             client,
@@ -224,11 +259,13 @@ impl Flow {
             ..
         } = self;
         let time_ns = segment.time_ns;
-        let is_reset = segment.flags & RST != 0;
-        let acknowledged = (segment.flags & ACK != 0 && !is_reset).then_some(segment.acknowledged);
-        let (sequence, payload) = (segment.sequence, segment.payload);
         let behind = sequence.wrapping_add(payload.len() as u32);
         let is_last = segment.flags & FIN != 0;
+        match (to_server, acknowledged) {
+            (true, Some(number)) => session.server_is_at(number),
+            (false, _) if !is_reset => session.server_is_at(sequence),
+            _ => {}
+        }
         // What the other side is known to have got comes before what this one answers to it.
         let mut from_server =
             |piece: Piece<'_>, session: &mut Session, shared: &mut Shared| match piece {

@@ -200,6 +200,11 @@ impl Framer {
         !self.in_frame && self.header_length == 0 && !self.continues
     }
 
+    /// Bytes that are missing of the frame that has begun.
+    pub(super) fn left(&self) -> usize {
+        if self.in_frame { self.left } else { 0 }
+    }
+
     /// Bytes of the packet that has begun.
     pub(super) fn begun(&self) -> usize {
         if self.in_frame || self.continues {

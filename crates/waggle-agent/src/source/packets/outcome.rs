@@ -81,6 +81,9 @@ impl Session {
         self.emit(&command, range, ending, time_ns, shared, each);
         self.take_note(&command, ending, packet);
         self.is_confirmed = true;
+        if !self.is_compressed() {
+            self.sizes.answered(self.answer.bytes);
+        }
         self.last_end_ns = time_ns;
         self.recycle(command.sql);
         match self.pending.front() {

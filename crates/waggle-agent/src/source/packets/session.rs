@@ -13,11 +13,12 @@ use std::sync::Arc;
 use waggle_wire::Compression;
 use waggle_wire::onlooker::{self, Engines, Unpacker};
 
-use super::answer::{Answer, State};
+use super::answer::Answer;
 use super::command::{Command, Sql};
 use super::framer::{Framer, Packet};
+use super::hidden::Sizes;
 use super::losses::{Cause, Losses};
-use super::resync::{self, Shape};
+use super::resync;
 use super::texts::Texts;
 use super::tls::Turns;
 use crate::source::Observation;
@@ -30,10 +31,6 @@ const PREPARED_MAX: usize = 16_384;
 const ANSWER_BYTES_KEPT: usize = 1024;
 /// A text buffer above this is not kept for the next command.
 const SPARE_BYTES_MAX: usize = 8 << 10;
-/// A connection that sends commands before it has the answers is taken up again only after a pause.
-const PIPELINE_PAUSE_NS: u64 = 1_000_000_000;
-/// Attempts to find a command on a connection that never showed one.
-const STRIKES_MAX: u16 = 64;
 
 /// What all sessions of a source share.
 #[derive(Default)]
@@ -97,15 +94,21 @@ pub(super) struct Session {
     pub(super) spare: Vec<u8>,
     /// End of the last answer.
     pub(super) last_end_ns: u64,
-    last_server_ns: u64,
+    pub(super) last_server_ns: u64,
     /// It has sent a command before it had the answer to another.
     pub(super) pipelines: bool,
     /// A whole exchange was understood.
     pub(super) is_confirmed: bool,
-    strikes: u16,
-    /// Client bytes a statement, to tell how many a gap hides.
-    pub(super) mean_bytes: u64,
+    pub(super) strikes: u16,
+    /// When the server had spoken last at the latest of these.
+    pub(super) struck_ns: u64,
+    /// What statements take, to tell how many a gap hides.
+    pub(super) sizes: Sizes,
     pub(super) bytes_since: u64,
+    /// Number of the server's next byte, and what it was when the client's bytes were last seen
+    /// without a gap.
+    pub(super) server_at: Option<u32>,
+    pub(super) server_mark: Option<u32>,
 }
 
 impl Session {
@@ -133,8 +136,11 @@ impl Session {
             pipelines: false,
             is_confirmed: false,
             strikes: 0,
-            mean_bytes: 0,
+            struck_ns: u64::MAX,
+            sizes: Sizes::default(),
             bytes_since: 0,
+            server_at: None,
+            server_mark: None,
         }
     }
 
@@ -146,8 +152,17 @@ impl Session {
         self.client.unpacker.is_some()
     }
 
+    /// The server had said all before the byte of this number.
+    pub(super) fn server_is_at(&mut self, number: u32) {
+        let is_later = |at: u32| number.wrapping_sub(at).cast_signed() > 0;
+        if self.server_at.is_none_or(is_later) {
+            self.server_at = Some(number);
+        }
+    }
+
     /// The client's next bytes.
     pub(super) fn client_bytes(&mut self, bytes: &[u8], time_ns: u64, shared: &mut Shared) {
+        self.server_mark = self.server_at;
         if let Phase::Tls(turns) = &mut self.phase {
             return turns.client_spoke();
         }
@@ -304,7 +319,7 @@ impl Session {
     }
 
     /// Where the login was not seen, the first packed frame shows how it is packed.
-    fn learn_compression(&mut self, bytes: &[u8]) {
+    pub(super) fn learn_compression(&mut self, bytes: &[u8]) {
         if let Some(unpacker) = &self.server.unpacker
             && !self.is_agreed
             && unpacker.is_between()
@@ -315,7 +330,7 @@ impl Session {
         }
     }
 
-    fn unpack(&mut self, compression: Compression) {
+    pub(super) fn unpack(&mut self, compression: Compression) {
         for half in [&mut self.client, &mut self.server] {
             half.unpacker = Some(Unpacker::new(compression));
         }
@@ -328,126 +343,6 @@ impl Session {
             && let Some(text) = shared.texts.keep(text)
         {
             self.prepared.insert(id, text);
-        }
-    }
-
-    /// `bytes` of the client were never seen.
-    pub(super) fn client_gap(&mut self, bytes: u32, shared: &mut Shared) {
-        let hidden = match self.phase {
-            Phase::Commands if self.client.framer.absorb(bytes as usize) => return,
-            // Of a file that is being loaded: one statement, which waits for its answer.
-            Phase::Commands if self.answer.state == State::File => 0,
-            Phase::Commands | Phase::Lost if self.is_confirmed => {
-                self.hidden_by(bytes as usize + self.client.framer.begun())
-            }
-            // Its first statement: what it is was seen, and there is no mean yet.
-            Phase::Commands => u64::from(self.client.framer.begun() > 0),
-            Phase::Ignored | Phase::Tls(_) => return,
-            _ => 0,
-        };
-        shared.losses.add(Cause::Dropped, hidden);
-        self.fall_out(Cause::Dropped, shared);
-    }
-
-    /// How many statements these bytes of the client are, at its mean.
-    fn hidden_by(&self, bytes: usize) -> u64 {
-        let mean = self.mean_bytes.max(5);
-        ((bytes as u64 + mean / 2) / mean).max(1)
-    }
-
-    /// `bytes` of the server were never seen.
-    pub(super) fn server_gap(&mut self, bytes: u32, shared: &mut Shared) {
-        match self.phase {
-            Phase::Ignored | Phase::Tls(_) | Phase::Lost => {}
-            Phase::Commands if self.server.framer.absorb(bytes as usize) => {}
-            _ => self.fall_out(Cause::Dropped, shared),
-        }
-    }
-
-    /// Nothing is known of where packets begin; statements that wait are counted.
-    fn fall_out(&mut self, cause: Cause, shared: &mut Shared) {
-        if matches!(self.phase, Phase::Ignored | Phase::Tls(_)) {
-            return;
-        }
-        self.give_up_pending(cause, shared);
-        for half in [&mut self.client, &mut self.server] {
-            half.framer = Framer::default();
-            // Amid a frame that is being unpacked, the caller does it.
-            if let (Some(unpacker), Some(engines)) = (&mut half.unpacker, &mut shared.engines) {
-                unpacker.restart(engines);
-            }
-        }
-        self.phase = Phase::Lost;
-        if cause == Cause::NotUnderstood {
-            self.strike();
-        }
-    }
-
-    fn give_up_pending(&mut self, cause: Cause, shared: &mut Shared) {
-        let waiting = self.pending.iter().filter(|c| c.code.is_statement());
-        // Before the first whole exchange it may be no connection of this protocol at all.
-        if self.is_confirmed || cause != Cause::NotUnderstood {
-            shared.losses.add(cause, waiting.count() as u64);
-        }
-        self.pending.clear();
-        self.answer = Answer::default();
-    }
-
-    fn strike(&mut self) {
-        self.strikes = self.strikes.saturating_add(1);
-        if self.strikes > STRIKES_MAX && !self.is_confirmed {
-            self.phase = Phase::Ignored;
-        }
-    }
-
-    /// Gets in step if a client's piece is a command and can be nothing else.
-    fn take_up(&mut self, bytes: &[u8], time_ns: u64, shared: &mut Shared) -> bool {
-        if self.client.framer.begun() > 0 {
-            return false;
-        }
-        let expects = match self.is_agreed || self.is_compressed() {
-            true => Some(self.is_compressed()),
-            false => None,
-        };
-        let shape = resync::shape(bytes, expects);
-        if matches!(shape, Shape::Plain | Shape::Packed)
-            && self.pipelines
-            && time_ns.saturating_sub(self.last_server_ns) < PIPELINE_PAUSE_NS
-        {
-            // Answers to older commands may still come.
-            shared.losses.add(Cause::Dropped, 1);
-            return false;
-        }
-        match shape {
-            Shape::Tls => {
-                let mut turns = Turns::amid();
-                turns.client_spoke();
-                self.phase = Phase::Tls(turns);
-                return false;
-            }
-            Shape::Unknown => {
-                self.strike();
-                return false;
-            }
-            Shape::Packed if !self.is_compressed() => {
-                self.unpack(resync::packing(bytes).unwrap_or(Compression::Zlib));
-            }
-            Shape::Packed => self.learn_compression(bytes),
-            Shape::Plain => {}
-        }
-        self.phase = Phase::Commands;
-        true
-    }
-
-    /// The connection is over, or forgotten.
-    pub(super) fn close(&mut self, cause: Cause, shared: &mut Shared) {
-        if self.is_confirmed {
-            self.give_up_pending(cause, shared);
-        }
-        for half in [&mut self.client, &mut self.server] {
-            if let (Some(unpacker), Some(engines)) = (&mut half.unpacker, &mut shared.engines) {
-                unpacker.restart(engines);
-            }
         }
     }
 }

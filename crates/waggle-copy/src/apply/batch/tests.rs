@@ -36,6 +36,7 @@ fn table() -> Table {
         definition: String::new(),
         rows_estimate: 0,
         bytes_estimate: 0,
+        typed_json: Vec::new(),
     }
 }
 

@@ -26,6 +26,7 @@ fn table(name: &str) -> Table {
         definition: String::new(),
         rows_estimate: 0,
         bytes_estimate: 0,
+        typed_json: Vec::new(),
     }
 }
 

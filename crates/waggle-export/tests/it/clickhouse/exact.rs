@@ -84,11 +84,12 @@ fn sums_equal_the_views_and_quantiles_merge() {
     assert_equal(&server, &b);
     server.assert_no_row_twice();
     let captured = server.rows(
-        "SELECT server, sum(captured), sum(lost_count[1]), sum(other_commands), sum(own) \
+        "SELECT server, sum(captured), sum(lost_count[1]), sum(other_commands), sum(own), \
+         sum(in_routines) \
          FROM waggle.waggle_servers GROUP BY server ORDER BY server",
     );
-    assert_eq!(captured[0], ["0", "2400", "240", "12", "24"]);
-    assert_eq!(captured[1], ["1", "660", "66", "12", "24"]);
+    assert_eq!(captured[0], ["0", "2400", "240", "12", "24", "36"]);
+    assert_eq!(captured[1], ["1", "660", "66", "12", "24", "36"]);
     assert_load(&server, &a);
     assert_quantiles(&server, &[&a, &b]);
     let texts = server.query("SELECT count() FROM waggle.waggle_digests FINAL");

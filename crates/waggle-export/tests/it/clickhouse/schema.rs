@@ -39,7 +39,7 @@ fn tables_of_the_first_version_are_migrated_with_their_rows() {
     send(&mut server.sink(server.port), 70);
     assert_eq!(
         server.query("SELECT max(version) FROM waggle.waggle_schema"),
-        "3"
+        "4"
     );
     let old = server
         .rows("SELECT host, text, trace_id, comment_key FROM waggle.waggle_samples ORDER BY time");

@@ -129,6 +129,7 @@ proptest! {
         prop_assert_eq!(first.is_subset(&second), a.is_subset(&b));
         prop_assert!(first.is_subset(&union));
         prop_assert_eq!(first.is_empty(), a.is_empty());
+        prop_assert_eq!(first.count(), a.len() as u64);
         prop_assert_eq!(&set(&union.to_string()), &union);
         prop_assert_eq!(&GtidSet::parse_previous(&union.encode()).unwrap(), &union);
         for number in 1..25 {

@@ -77,8 +77,12 @@ fn expressions_keep_types() {
          JSON_ARRAY(CAST('true' AS JSON), _utf8mb4'x')) AS JSON)"
     );
     let mut out = Vec::new();
-    let error = put_expression(b"\x0f\xfc\x01a", &mut out).unwrap_err();
-    assert!(matches!(error, Error::Unsupported(_)), "{error}");
+    assert!(made(b"\x0f\xfc\x01a").contains("JSON_ARRAY(x'61'), '$[0]' COLUMNS (x LONGBLOB"));
+    assert!(made(b"\x0f\x0f\x01a").contains("JSON_EXTRACT(JSON_ARRAY(x'61'), '$[0]')"));
+    for kind in [248, 249, 250, 251, 253] {
+        let error = put_expression(&[15, kind, 1, b'a'], &mut out).unwrap_err();
+        assert!(matches!(error, Error::Unsupported(_)), "{error}");
+    }
 }
 
 /// `{"a": 1, "b": [true, "x"]}`.

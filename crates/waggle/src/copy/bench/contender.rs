@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 use waggle_server::sandbox::Sandbox;
@@ -16,7 +17,7 @@ use super::case::Case;
 use super::{Stand, query};
 
 /// A way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Contender {
     /// The target's own LOAD DATA INFILE, keys built afterwards: it has no source to read.
@@ -41,7 +42,7 @@ impl fmt::Display for Contender {
 }
 
 /// What a way took.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Run {
     pub(super) wall_s: f64,
     pub(super) source_cpu_s: f64,
@@ -53,11 +54,15 @@ pub(super) struct Run {
 }
 
 /// What this program says of its copy phase.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Copied {
     pub(super) copy_s: f64,
     pub(super) copier_cpu_s: f64,
     pub(super) bytes: f64,
+    /// Of the whole program, without its start.
+    pub(super) total_s: f64,
+    /// As its document has them: `[{"phase": "…", "seconds": x}]`.
+    pub(super) phases: Value,
 }
 
 impl Contender {
@@ -119,14 +124,16 @@ fn floor(stand: &Stand, case: Case, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn waggle(stand: &Stand, threads: usize, catches_up: bool) -> anyhow::Result<Copied> {
-    let dsn = |server: &Sandbox, database: &str| {
-        format!(
-            "mysql://root@/{database}?socket={}",
-            server.socket().display()
-        )
-    };
-    let until = if catches_up { "caught-up" } else { "copied" };
+/// A database of a throw-away server, as a flag has it.
+pub(super) fn dsn(server: &Sandbox, database: &str) -> String {
+    format!(
+        "mysql://root@/{database}?socket={}",
+        server.socket().display()
+    )
+}
+
+/// This program, copying everything.
+pub(super) fn copier(stand: &Stand, threads: usize, until: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("this program")?);
     command
         .args(["copy", "--json", "--until", until])
@@ -134,13 +141,20 @@ fn waggle(stand: &Stand, threads: usize, catches_up: bool) -> anyhow::Result<Cop
         .args(["--from", &dsn(&stand.source, "bench")])
         .args(["--to", &dsn(&stand.target, "bench")])
         .arg("--spool")
-        .arg(stand.directory.join("spool"))
+        .arg(stand.spool())
         .arg("--out")
         .arg(stand.directory.join("runs"));
-    let spool = stand.directory.join("spool");
-    if spool.exists() {
-        std::fs::remove_dir_all(&spool).context("emptying the spool")?;
-    }
+    Ok(command)
+}
+
+/// Gets to the target what was written at the source after a copy.
+pub(super) fn catch_up(stand: &Stand, threads: usize) -> anyhow::Result<()> {
+    output(&mut copier(stand, threads, "caught-up")?).map(drop)
+}
+
+fn waggle(stand: &Stand, threads: usize, catches_up: bool) -> anyhow::Result<Copied> {
+    let until = if catches_up { "caught-up" } else { "copied" };
+    let mut command = copier(stand, threads, until)?;
     let words = output(&mut command)?;
     let document: Value = serde_json::from_slice(&words).context("its document")?;
     let number = |name: &str| document[name].as_f64().unwrap_or_default();
@@ -148,6 +162,8 @@ fn waggle(stand: &Stand, threads: usize, catches_up: bool) -> anyhow::Result<Cop
         copy_s: number("copy_s"),
         copier_cpu_s: number("copier_cpu_s"),
         bytes: number("bytes"),
+        total_s: number("total_s"),
+        phases: document["phases"].clone(),
     })
 }
 
@@ -211,7 +227,7 @@ fn dump(stand: &Stand) -> anyhow::Result<()> {
 }
 
 /// Standard output of a program that has to succeed.
-fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+pub(super) fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let done = command
         .output()

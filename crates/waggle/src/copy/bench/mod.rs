@@ -3,12 +3,17 @@
 //! `case` makes rows and loads them into a throw-away source by LOAD DATA INFILE; `contender` is
 //! one way of getting them to a throw-away target: this program, the floor (the target's own LOAD
 //! DATA INFILE of the same file, keys built afterwards) and other tools that are installed. Each
-//! round runs them all, every round in another order, each into an empty database.
+//! round runs them all, every round in another order, each into an empty database. `profiled` runs
+//! one copy more, to see where its time goes; `replicate` measures the other half of a copy:
+//! changes, at a share of what the source can take.
 //!
-//! Invariant: a way whose rows are not the source's afterwards has no time.
+//! Invariant: a way whose rows are not the source's afterwards has no time; with writes meanwhile
+//! this program's are compared once it has caught up, and other tools' are not.
 
 mod case;
 mod contender;
+mod profiled;
+mod replicate;
 mod text;
 mod writes;
 
@@ -23,11 +28,17 @@ use waggle_server::sandbox::{Sandbox, SandboxSpec, default_directory};
 use waggle_wire::Connection;
 
 use crate::cli::{Failure, Output};
+use crate::profiling;
 use case::Case;
 use contender::{Contender, Run};
+use profiled::Profiled;
+use replicate::Replicated;
 use writes::Writes;
 
 /// Measure the copy beside the floor and beside other tools, between throw-away servers
+///
+/// With --replicate: how far behind is the target while the source is written to at a share of the
+/// most that it can take?
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Which servers
@@ -37,6 +48,10 @@ pub(crate) struct BenchArgs {
     /// What is copied; repeat for several
     #[arg(long = "case", value_enum, default_values_t = [Case::Sysbench])]
     cases: Vec<Case>,
+
+    /// The ways of getting the rows across; repeat for several [default: all that are installed]
+    #[arg(long = "way", value_enum)]
+    ways: Vec<Contender>,
 
     /// Rows of a case, of all its tables
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -54,9 +69,35 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     ranges: usize,
 
+    /// Measure changes in place of copies: oltp_write_only as fast as the source goes, then at
+    /// --share of that with a copier that follows
+    #[arg(long)]
+    replicate: bool,
+
+    /// Of --replicate: seconds of each of the two measurements
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    time: u32,
+
+    /// Of --replicate: the share of the source's most, above 0 and up to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
+    share: f64,
+
+    /// Of --replicate: connections that write
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    threads: u32,
+
     /// A setting of both servers; repeat for several
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
+
+    /// Copy each case once more and record where source, copier and target spend this phase: flame
+    /// graphs and a page in the run directory. Needs root
+    #[arg(long, value_enum, value_name = "PHASE")]
+    profile: Option<Profiled>,
+
+    /// Where the run directory of --profile is made
+    #[arg(long, value_name = "DIR", default_value = "waggle-runs")]
+    run_dir: PathBuf,
 }
 
 /// The document of `--json`.
@@ -65,6 +106,7 @@ struct Document {
     server: String,
     rounds: usize,
     cases: Vec<Measured>,
+    replicate: Option<Replicated>,
 }
 
 /// One case.
@@ -83,7 +125,7 @@ pub(super) struct Measured {
 
 /// One way and its rounds.
 #[derive(Debug, Serialize)]
-struct Way {
+pub(super) struct Way {
     way: Contender,
     rounds: Vec<Run>,
 }
@@ -94,18 +136,45 @@ pub(super) fn run(args: BenchArgs, out: &Output) -> Result<(), Failure> {
         let error = anyhow::anyhow!("--rows and --rounds are above 0, --ranges is 1 to 64");
         return Err(Failure::unusable(error));
     }
+    if args.profile.is_some() {
+        profiling::check()?;
+    }
+    if !(args.share > 0.0 && args.share <= 1.0) || args.time == 0 || args.threads == 0 {
+        let error = anyhow::anyhow!("--share is above 0 and up to 1, --time and --threads above 0");
+        return Err(Failure::unusable(error));
+    }
     let mut stand = Stand::new(&args).map_err(Failure::Unusable)?;
     let mut document = Document {
         server: format!("{} {}", args.sandbox.name(), stand.source.version()),
         rounds: args.rounds,
         cases: Vec::new(),
+        replicate: None,
     };
+    let mut profiles = Vec::new();
+    if args.replicate {
+        let replicated = replicate::measure(&stand, &args).map_err(Failure::Ran)?;
+        if out.json {
+            document.replicate = Some(replicated);
+            return out.json(&document).map_err(Failure::ran);
+        }
+        print!("{}", replicated.render());
+        return Ok(());
+    }
     for case in &args.cases {
         let measured = stand.measure(*case, &args).map_err(Failure::Ran)?;
         if !out.json {
             print!("{}", text::render(&measured));
         }
         document.cases.push(measured);
+        if let Some(phase) = args.profile {
+            eprintln!("{case}: one copy more, profiled");
+            let profile = profiled::record(&stand, *case, &args, phase);
+            profiles.push((*case, profile.map_err(Failure::Ran)?));
+        }
+    }
+    if let Some(phase) = args.profile {
+        let page = profiled::keep(&args.run_dir, phase, &profiles, &document);
+        eprintln!("profile: {}", page.map_err(Failure::Ran)?.display());
     }
     if out.json {
         out.json(&document).map_err(Failure::ran)?;
@@ -178,7 +247,8 @@ impl Stand {
             skipped: Vec::new(),
         };
         let mut ways = Vec::new();
-        for way in Contender::ALL {
+        let is_asked = |way: &Contender| args.ways.is_empty() || args.ways.contains(way);
+        for way in Contender::ALL.into_iter().filter(is_asked) {
             match way.missing() {
                 Some(why) => measured.skipped.push((way.to_string(), why)),
                 None => ways.push((way, Vec::new())),
@@ -233,10 +303,18 @@ impl Stand {
         run.source_cpu_s = (after.0 - before.0) as f64 / 1e9;
         run.target_cpu_s = (after.1 - before.1) as f64 / 1e9;
         let is_written = writes.end()?;
-        if !is_written {
+        if is_written && way == Contender::Waggle {
+            contender::catch_up(self, args.ranges)?;
+        }
+        // Another tool's target is where the source was at some moment.
+        if !is_written || way == Contender::Waggle {
             self.compare(case, &mut target)?;
         }
         Ok(run)
+    }
+
+    fn spool(&self) -> PathBuf {
+        self.directory.join("spool")
     }
 
     fn cpu(&self) -> anyhow::Result<(u64, u64)> {

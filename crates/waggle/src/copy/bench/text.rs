@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use waggle_report::quantity;
 
-use super::Measured;
 use super::contender::{Contender, Run};
+use super::{Measured, Way};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -49,18 +49,40 @@ pub(super) fn render(measured: &Measured) -> String {
         let copied: Vec<f64> = way
             .rounds
             .iter()
-            .filter_map(|run| run.copy)
+            .filter_map(|run| run.copy.as_ref())
             .map(|copy| copy.copier_cpu_s / (copy.bytes / GIB))
             .collect();
         if !copied.is_empty() {
             let cpu = median(copied);
-            let _ = writeln!(out, "  copier {cpu:.2} s of CPU for a GiB of rows");
+            let _ = writeln!(
+                out,
+                "  copier {cpu:.2} s of CPU for a GiB of rows; {}",
+                phases(way)
+            );
         }
     }
     for (way, why) in &measured.skipped {
         let _ = writeln!(out, "not measured: {way}: {why}");
     }
     out
+}
+
+/// Medians of the phases' wall times.
+fn phases(way: &Way) -> String {
+    let mut times: Vec<(&str, Vec<f64>)> = Vec::new();
+    for copy in way.rounds.iter().filter_map(|run| run.copy.as_ref()) {
+        for phase in copy.phases.as_array().into_iter().flatten() {
+            let name = phase["phase"].as_str().unwrap_or_default();
+            let seconds = phase["seconds"].as_f64().unwrap_or(f64::NAN);
+            match times.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, all)) => all.push(seconds),
+                None => times.push((name, vec![seconds])),
+            }
+        }
+    }
+    let shown = |(name, all): (&str, Vec<f64>)| format!("{name} {:.2} s", median(all));
+    let shown: Vec<String> = times.into_iter().map(shown).collect();
+    shown.join(", ")
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

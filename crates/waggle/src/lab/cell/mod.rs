@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use waggle_load::Script;
+use waggle_profile::model::Profile;
 use waggle_report::run::ServerFacts;
 use waggle_server::Flavour;
 use waggle_stats::compare::{
@@ -70,6 +71,8 @@ pub(crate) struct CellSpec {
     pub(crate) primary: Outcome,
     /// Keep the latency of each kind of event (`waggle.operation`) by window and in all.
     pub(crate) per_operation: bool,
+    /// The server is profiled in every window of arms that are switched in life.
+    pub(crate) profile: bool,
     /// Its share of the time, relative to the other cells'.
     pub(crate) weight: f64,
     /// Seed of the order of windows and of the load.
@@ -143,6 +146,7 @@ impl CellSpec {
             warm_up: Duration::from_secs(2),
             primary: Outcome::CpuUsPerStatement,
             per_operation: false,
+            profile: false,
             weight: 1.0,
             seed: 1,
         }
@@ -295,6 +299,8 @@ pub(crate) struct CellRun {
     pub(crate) stopped: BTreeMap<usize, String>,
     /// What a reader must know.
     pub(crate) notes: Vec<String>,
+    /// Where the server's CPU time went, by the name of the arm.
+    pub(crate) profiles: BTreeMap<String, Profile>,
     /// Why it ended before its time, if it did.
     pub(crate) error: Option<String>,
 }
@@ -312,6 +318,7 @@ impl CellRun {
             limits: Vec::new(),
             stopped: BTreeMap::new(),
             notes: Vec::new(),
+            profiles: BTreeMap::new(),
             error: None,
         }
     }

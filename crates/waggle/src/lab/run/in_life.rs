@@ -43,7 +43,9 @@ impl Engine<'_> {
             let started = Stand::start(key, &[], self.cells[at].spec.seed);
             let ended = match started {
                 Ok(mut stand) => {
+                    self.attach_profile(&mut stand, group)?;
                     let measured = self.one_life(&mut stand, group, life, until, &mut at);
+                    self.take_profile(&mut stand)?;
                     // A server that was lost does not stop in order.
                     let ended = stand.end();
                     measured.and_then(|()| ended.map_err(server))

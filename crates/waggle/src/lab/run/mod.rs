@@ -15,6 +15,7 @@ mod in_life;
 mod line;
 mod open;
 mod pairs;
+mod profiled;
 mod space;
 mod stand;
 mod visit;
@@ -36,6 +37,7 @@ use super::cell::{CellRun, CellSpec, Sample};
 use super::progress::Progress;
 use crate::interrupt::Interrupt;
 use line::{Event, Past};
+use profiled::Profiled;
 use stand::Key;
 
 /// Share of a group's time that pairs of servers get beside arms that need none.
@@ -88,6 +90,7 @@ pub(crate) fn run_cells(
         next_life: past.next_life,
         pending: Vec::new(),
         pending_latencies: Vec::new(),
+        profiled: Vec::new(),
         run,
         interrupt,
         progress,
@@ -108,6 +111,9 @@ pub(crate) fn run_cells(
         }
         Err(Stop::Write(error)) => return Err(error),
     }
+    if let Err(Stop::Write(error)) = engine.keep_profiles() {
+        return Err(error);
+    }
     Ok(engine.cells)
 }
 
@@ -127,6 +133,8 @@ struct Engine<'a> {
         LatencyHistogram,
         BTreeMap<String, LatencyHistogram>,
     )>,
+    /// Windows under the profile of the server that lives.
+    profiled: Vec<Profiled>,
     run: &'a mut RunDir,
     interrupt: &'a Interrupt,
     progress: &'a Progress,

@@ -32,7 +32,7 @@ pub(crate) fn open(
             .chain(&spec.base)
             .any(|arm| needs_rights(arm.observer.as_ref()))
     };
-    if cells.iter().any(traces) {
+    if cells.iter().any(|spec| spec.profile || traces(spec)) {
         crate::preflight::can_trace()?;
     }
     space::check(cells, runs).map_err(Failure::Unusable)?;
@@ -108,7 +108,7 @@ pub(crate) fn command_of(path: &Path) -> Result<Vec<String>, Failure> {
 
 /// Everything of a cell that changes what is measured.
 fn facts(cell: &CellSpec) -> Value {
-    json!({
+    let mut facts = json!({
         "id": cell.id,
         "flavour": cell.flavour.name(),
         "workload": cell.script.name(),
@@ -130,5 +130,9 @@ fn facts(cell: &CellSpec) -> Value {
         "settle_ms": cell.timing.settle.as_secs_f64() * 1e3,
         "primary": cell.primary,
         "seed": cell.seed,
-    })
+    });
+    if cell.profile {
+        facts["profile"] = json!(true);
+    }
+    facts
 }

@@ -8,7 +8,7 @@ use anyhow::bail;
 use rustix::fs::statvfs;
 
 use crate::lab::arm::ArmSpec;
-use crate::lab::cell::CellSpec;
+use crate::lab::cell::{CellSpec, DataSpec};
 
 /// Disk of a server without data: system tables, undo and temporary tablespaces.
 const SERVER_DISK: u64 = 150 << 20;
@@ -16,6 +16,10 @@ const SERVER_DISK: u64 = 150 << 20;
 const REDO_DISK: u64 = 100 << 20;
 /// Disk of a row of the OLTP tables, index included.
 const ROW_DISK: u64 = 260;
+/// Disk of a node of LinkBench with its links, and of a warehouse of TPC-C, whole and `small`.
+const NODE_DISK: u64 = 1_000;
+const WAREHOUSE_DISK: u64 = 90 << 20;
+const SMALL_WAREHOUSE_DISK: u64 = 2 << 20;
 /// Bytes a statement leaves in a log that has every statement.
 const LOG_LINE: u64 = 250;
 /// Statements a second that are reckoned with for logs.
@@ -58,7 +62,7 @@ impl Need {
             0 => POOL_MEMORY,
             given => given,
         };
-        let rows = u64::from(cell.data.tables).saturating_mul(cell.data.table_size);
+        let data = data_disk(&cell.data);
         let lines = |arm: &ArmSpec| {
             let seconds = arm.windows_planned as f64 * cell.timing.window.as_secs_f64();
             match arm.files.is_empty() {
@@ -67,14 +71,38 @@ impl Need {
             }
         };
         let logs = cell.arms.iter().map(lines).max().unwrap_or(0);
-        let disk = SERVER_DISK + redo + rows.saturating_mul(ROW_DISK);
+        let disk = SERVER_DISK.saturating_add(redo).saturating_add(data);
         // A server takes its buffer pool as it is needed.
-        let used = pool.min(rows.saturating_mul(ROW_DISK).max(64 << 20));
+        let used = pool.min(data.max(64 << 20));
         let connections = u64::from(cell.threads) * CONNECTION_MEMORY;
         Self {
-            disk: disk.saturating_mul(servers) + logs * LOG_LINE,
+            disk: disk.saturating_mul(servers).saturating_add(logs * LOG_LINE),
             memory: (used + SERVER_MEMORY + connections).saturating_mul(servers),
         }
+    }
+}
+
+/// What the data takes once it is loaded, bytes.
+fn data_disk(data: &DataSpec) -> u64 {
+    let option = |name: &str| data.options.get(name).map(String::as_str);
+    let count = |name: &str, otherwise: u64| {
+        let given = option(name).and_then(|text| text.parse().ok());
+        given.unwrap_or(otherwise)
+    };
+    match data.script.as_str() {
+        "linkbench" => count("nodes", 100_000).saturating_mul(NODE_DISK),
+        "tpcc" => {
+            let is_small = matches!(option("small"), Some("" | "on" | "true" | "1" | "yes"));
+            let each = if is_small {
+                SMALL_WAREHOUSE_DISK
+            } else {
+                WAREHOUSE_DISK
+            };
+            count("warehouses", 0).max(1).saturating_mul(each)
+        }
+        _ => u64::from(data.tables)
+            .saturating_mul(data.table_size)
+            .saturating_mul(ROW_DISK),
     }
 }
 
@@ -173,6 +201,27 @@ mod tests {
         assert_eq!(size("4096"), Some(4096));
         assert_eq!(size("ON"), None);
         assert_eq!(size("99999999999999G"), None);
+    }
+
+    #[test]
+    fn data_are_as_large_as_their_own_options_say() {
+        let data = |script: &str, options: &[(&str, &str)]| DataSpec {
+            script: script.to_owned(),
+            tables: 4,
+            table_size: 1_000,
+            options: options
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        assert_eq!(data_disk(&data("oltp_read_only", &[])), 4_000 * ROW_DISK);
+        let million = data("linkbench", &[("nodes", "1000000")]);
+        assert_eq!(data_disk(&million), 1_000_000_000);
+        assert_eq!(data_disk(&data("tpcc", &[])), WAREHOUSE_DISK);
+        let small = data("tpcc", &[("warehouses", "10"), ("small", "on")]);
+        assert_eq!(data_disk(&small), 10 * SMALL_WAREHOUSE_DISK);
+        let absurd = data("tpcc", &[("warehouses", "18446744073709551615")]);
+        assert_eq!(data_disk(&absurd), u64::MAX);
     }
 
     #[test]

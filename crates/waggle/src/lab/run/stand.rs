@@ -27,6 +27,7 @@ use crate::lab::arm::observing::Place;
 use crate::lab::arm::switch::Switch;
 use crate::lab::arm::{ArmSpec, ObserverSpec};
 use crate::lab::cell::{CellSpec, DataSpec, Limits};
+use crate::profiling::Profiling;
 
 /// Threads that fill the server.
 const PREPARE_THREADS: u32 = 8;
@@ -92,6 +93,8 @@ pub(super) struct Stand {
     confinement: Option<Confinement>,
     normal: State,
     housekeeping: Option<Housekeeping>,
+    /// Records where the server's time goes, if that was asked for.
+    pub(super) profiling: Option<Profiling>,
 }
 
 impl Stand {
@@ -116,6 +119,7 @@ impl Stand {
             confinement: None,
             normal: State::default(),
             housekeeping: None,
+            profiling: None,
         })
     }
 
@@ -212,6 +216,11 @@ impl Stand {
             self.switch.clear(arm);
         }
         Ok((!left.is_empty()).then(|| left.words()))
+    }
+
+    /// The server's process.
+    pub(super) fn pid(&self) -> u32 {
+        self.server.pid()
     }
 
     pub(super) fn switch(&mut self) -> &mut Switch {

@@ -181,6 +181,7 @@ impl Engine<'_> {
             self.pending.push((stay.cell, sample));
         } else {
             cell.add(sample);
+            self.profiled_window(stay.cell, &name, window.start_s, window.duration_s);
         }
         let (all, kinds) = latencies.entry(arm).or_default();
         all.merge(&measured.latency);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use waggle_probes::call::{CallProbe, Options, REASONS, Series, SlowCall};
+use waggle_probes::call::{CallCost, CallProbe, Options, REASONS, Series, SlowCall};
 use waggle_report::trace::{
     FuncCall, FuncCalls, FuncCost, FuncCounts, FuncReport, FuncRow, TRACE_FORMAT_VERSION,
     TraceCost, TraceFacts, TraceProbe,
@@ -253,11 +253,29 @@ fn facts(
         cost: TraceCost {
             hits_per_s: per_s(counts.entered + counts.returned, measured.trace_ns),
             program_ns_per_hit: cost.entered_ns,
+            programs_s: over_all(measured, |cost| {
+                let (entered, returned) = (cost.entered, cost.returned);
+                (entered.0 + returned.0, entered.1 + returned.1)
+            }),
+            host_programs_s: over_all(measured, |cost| cost.switched),
+            process_cpu_s: session.process_cpu_s(),
             waggle_cpu_s: own_cpu_s(),
             waggle_rss_bytes: own_rss_bytes(),
         },
         notes: Vec::new(),
     }
+}
+
+/// Run time of the programs over the whole trace, from the time over which it was counted.
+fn over_all(measured: &Measured, of: impl Fn(&CallCost) -> (u64, u64)) -> Option<f64> {
+    let (cost, over) = measured.cost?;
+    let (runs, ns) = of(&cost);
+    if runs == 0 {
+        // Nobody called while it was counted.
+        return None;
+    }
+    let share = ns as f64 / over.as_nanos().max(1) as f64;
+    Some(share * measured.trace_ns as f64 / 1e9)
 }
 
 fn notes(report: &FuncReport) -> Vec<String> {

@@ -18,8 +18,9 @@ use super::measure::Taken;
 /// The part of a wait behind its last stage.
 const LEFT: &str = "(rest)";
 
-/// Groups that the document keeps, the largest.
+/// Groups that the document keeps, the largest; the last holds all others.
 const GROUPS_MAX: usize = 200;
+const OTHERS: &str = "(others)";
 
 /// Calls of a single wait that are kept.
 const CALLS_MAX: usize = 24;
@@ -63,7 +64,7 @@ pub(super) fn of(
         }),
         by_thread: groups(&taken.aggregate.by_thread, |thread| match thread {
             Some(thread) => taken.threads.label(*thread),
-            None => "(others)".to_owned(),
+            None => OTHERS.to_owned(),
         }),
         by_caller: by_caller(taken),
         slowest: slowest(taken),
@@ -74,6 +75,7 @@ fn facts(plan: &Plan, process: &Process, session: &Session, taken: &Taken) -> Tr
     let seconds = taken.duration.as_secs_f64();
     let hits: u64 = taken.costs.iter().map(|cost| cost.hits).sum();
     let run_ns: u64 = taken.costs.iter().map(|cost| cost.run_ns).sum();
+    let switches_ns: u64 = taken.switches.iter().map(|(.., ns)| ns).sum();
     let own = std::process::id();
     TraceFacts {
         format_version: TRACE_FORMAT_VERSION,
@@ -88,6 +90,9 @@ fn facts(plan: &Plan, process: &Process, session: &Session, taken: &Taken) -> Tr
             waggle_rss_bytes: waggle_server::cpu::process_rss_bytes(own).unwrap_or(0),
             hits_per_s: hits as f64 / seconds.max(1e-9),
             program_ns_per_hit: (run_ns > 0).then(|| run_ns as f64 / hits.max(1) as f64),
+            programs_s: (run_ns > 0).then_some(run_ns as f64 / 1e9),
+            host_programs_s: (switches_ns > 0).then_some(switches_ns as f64 / 1e9),
+            process_cpu_s: session.process_cpu_s(),
         },
         notes: plan
             .stages
@@ -117,12 +122,16 @@ fn probes(plan: &Plan, taken: &Taken) -> Vec<TraceProbe> {
             .iter()
             .find(|u| u.point == point.id);
         let cost = taken.costs.iter().filter(|cost| cost.point == point.id);
+        let (hits, ns) = cost.fold((0, 0), |(hits, ns), cost| {
+            (hits + cost.hits, ns + cost.run_ns)
+        });
         TraceProbe {
             name: what,
             place: point.name.clone(),
             refused: unattached.map(|unattached| unattached.reason.clone()),
             emulated: None,
-            hits: cost.map(|cost| cost.hits).sum(),
+            hits,
+            program_ns_per_hit: each(hits, ns),
         }
     });
     let refused = plan.refusals.iter().map(|refusal| TraceProbe {
@@ -131,7 +140,19 @@ fn probes(plan: &Plan, taken: &Taken) -> Vec<TraceProbe> {
         refused: Some(refusal.reason.clone()),
         ..TraceProbe::default()
     });
-    attached.chain(refused).collect()
+    let switches = taken.switches.iter().map(|(name, runs, ns)| TraceProbe {
+        name: "scheduler".to_owned(),
+        place: format!("raw tracepoint {name}, of the whole host"),
+        hits: *runs,
+        program_ns_per_hit: each(*runs, *ns),
+        ..TraceProbe::default()
+    });
+    attached.chain(switches).chain(refused).collect()
+}
+
+/// Nanoseconds a hit; nothing if they were not counted.
+fn each(hits: u64, ns: u64) -> Option<f64> {
+    (ns > 0).then(|| ns as f64 / hits.max(1) as f64)
 }
 
 fn stage_name(plan: &Plan, index: usize) -> &str {
@@ -156,8 +177,11 @@ fn stages(plan: &Plan, taken: &Taken) -> Vec<PipelineStage> {
         by_role: totals
             .roles
             .iter()
-            .map(|(role, waits)| (taken.threads.role_name(*role).to_owned(), *waits))
-            .collect(),
+            .fold(BTreeMap::new(), |mut all, (role, waits)| {
+                let name = taken.threads.role_name(*role).to_owned();
+                *all.entry(name).or_default() += waits;
+                all
+            }),
     };
     names.zip(&taken.aggregate.stages).map(stage).collect()
 }
@@ -187,8 +211,16 @@ fn groups<'a, K: Eq + Hash + 'a>(
         let same = named.entry(name(key)).or_insert_with(|| Group::new(parts));
         same.merge(group);
     }
-    let mut all: Vec<PipelineGroup> = named
-        .into_iter()
+    let mut all: Vec<(String, Group)> = named.into_iter().collect();
+    all.sort_by(|(a_name, a), (b_name, b)| (b.sum_ns, a_name).cmp(&(a.sum_ns, b_name)));
+    if all.len() > GROUPS_MAX {
+        let mut rest = all.split_off(GROUPS_MAX - 1).into_iter();
+        if let Some((_, mut others)) = rest.next() {
+            rest.for_each(|(_, group)| others.merge(&group));
+            all.push((OTHERS.to_owned(), others));
+        }
+    }
+    all.into_iter()
         .map(|(name, group)| PipelineGroup {
             name,
             waits: group.waits,
@@ -199,10 +231,7 @@ fn groups<'a, K: Eq + Hash + 'a>(
             max_ns: group.max_ns,
             stages_ns: group.parts_ns,
         })
-        .collect();
-    all.sort_by(|a, b| (b.sum_ns, &a.name).cmp(&(a.sum_ns, &b.name)));
-    all.truncate(GROUPS_MAX);
-    all
+        .collect()
 }
 
 /// By the call that led to the wait; nothing if no wait has a stack.

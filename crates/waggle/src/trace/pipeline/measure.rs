@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::json;
-use waggle_probes::timeline;
+use waggle_probes::timeline::{self, StackEnd};
 use waggle_trace::event::{Event, StackId, Thread, What};
-use waggle_trace::pipeline::{Aggregate, AggregateSettings, Counts, Layout, Tracker};
+use waggle_trace::pipeline::{Aggregate, AggregateSettings, Counts, Followed, Layout, Tracker};
 use waggle_trace::resolve::Plan;
 use waggle_trace::source::{PointCost, Source, SourceOptions};
 use waggle_trace::stack::names::Names;
@@ -46,6 +46,8 @@ pub(super) struct Taken {
     pub(super) source: Source,
     names: Names,
     pub(super) costs: Vec<PointCost>,
+    /// The scheduler's programs: name, runs, run time in ns, of the whole host.
+    pub(super) switches: Vec<(&'static str, u64, u64)>,
     pub(super) events: u64,
     pub(super) duration: Duration,
     pub(super) cpu_s: f64,
@@ -71,6 +73,7 @@ pub(super) fn attach(asked: &Asked, plan: &Plan, process: &Process) -> Result<At
         ring_bytes,
         stacks: false,
         waker_stacks: false,
+        followed_only: true,
     };
     let needed = asked.scheduler || plan.needs_scheduler();
     let options = SourceOptions {
@@ -87,6 +90,8 @@ pub(super) fn attach(asked: &Asked, plan: &Plan, process: &Process) -> Result<At
 /// Takes events in.
 struct Intake {
     tracker: Tracker,
+    /// `None`: the scheduler is not asked, and nobody is in view.
+    followed: Option<Followed>,
     timeline: Timeline,
     aggregate: Aggregate,
     threads: Directory,
@@ -101,10 +106,16 @@ impl Intake {
         self.events += u64::from(!matches!(event.what, What::Lost { .. }));
         self.now_ns = self.now_ns.max(event.ns);
         self.timeline.record(event);
+        if let Some(followed) = &mut self.followed {
+            followed.before(event, &mut self.timeline);
+        }
         self.tracker.observe(event, &self.timeline);
-        if matches!(event.what, What::Point { .. }) {
+        if let Some(followed) = &mut self.followed {
+            followed.after(event, &mut self.timeline);
+        }
+        if let What::Point { stack, .. } = event.what {
             // While it is there to be asked for its name.
-            self.threads.role(event.thread);
+            self.threads.meet(event.thread, stack);
         }
     }
 
@@ -158,7 +169,10 @@ pub(super) fn run(
     process: &Process,
     session: &mut Session,
 ) -> Measured {
-    let Attached { mut source, names } = attached;
+    let Attached {
+        mut source,
+        mut names,
+    } = attached;
     let settings = AggregateSettings {
         slowest: asked.slowest,
         ..AggregateSettings::default()
@@ -167,6 +181,7 @@ pub(super) fn run(
     let mut intake = Intake {
         aggregate: Aggregate::new(layout.stages.len(), settings),
         tracker: Tracker::new(layout),
+        followed: (asked.scheduler || plan.needs_scheduler()).then(|| Followed::of(plan)),
         timeline: Timeline::new(HISTORY_NS, CHANGES_MAX),
         threads: Directory::of_process(process.pid),
         events: 0,
@@ -193,8 +208,16 @@ pub(super) fn run(
     }
     let duration = session.elapsed();
     let costs = source.cost().unwrap_or_default();
+    let switches = source.scheduler_cost();
     source.drain(|event| intake.take(&event));
     intake.finish(source.lost());
+    let stacks = source.stacks();
+    intake.threads.name_roots(|stack| {
+        let whole = stacks.get(stack)?.end == StackEnd::Whole;
+        whole
+            .then(|| names.root(stacks, stack))?
+            .map(|name| name.to_string())
+    });
     let taken = Taken {
         counts: intake.tracker.counts(),
         aggregate: intake.aggregate,
@@ -202,6 +225,7 @@ pub(super) fn run(
         source,
         names,
         costs,
+        switches,
         events: intake.events,
         duration,
         cpu_s: own_cpu_s() - cpu,

@@ -248,6 +248,7 @@ pub(super) fn add_cost(report: &mut WaitsReport, runs: &[(&'static str, u64, u64
         });
     }
     facts.cost.hits_per_s = count as f64 / seconds.max(1e-9);
+    facts.cost.host_programs_s = (count > 0).then_some(ns as f64 / 1e9);
     facts.cost.program_ns_per_hit = (count > 0).then(|| ns as f64 / count as f64);
     (facts.cost.waggle_cpu_s, facts.cost.waggle_rss_bytes) = own_cost();
 }

@@ -77,6 +77,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<(), Failure> {
         ring_bytes: common.ring_bytes,
         stacks: !args.no_stacks,
         waker_stacks: !args.no_stacks,
+        followed_only: false,
     };
     let mut source = Source::attach(process.pid, &program, &options).map_err(Failure::unusable)?;
     let limits = Limits {
@@ -93,6 +94,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     let mut report = document::of(&waits, &mut source, traced, seconds);
     report.facts.process_ended = session.process_ended();
     document::add_cost(&mut report, &runs, seconds);
+    report.facts.cost.process_cpu_s = session.process_cpu_s();
     let target = (process.pid, program.as_str());
     report.files = files::write(session.run_dir(), &waits, &mut source, target, args.chrome)
         .context("writing the run directory")

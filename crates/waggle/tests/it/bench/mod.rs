@@ -5,6 +5,7 @@ mod counts;
 mod failures;
 mod files;
 mod open_loop;
+mod profile;
 mod refusals;
 mod search;
 

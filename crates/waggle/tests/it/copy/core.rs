@@ -6,7 +6,7 @@ use waggle_server::cpu::process_rss_bytes_peak;
 use super::{Stage, flavours};
 
 /// So many rows as sysbench would write them, `k` and `pad` from the number.
-fn fill(stage: &Stage, rows: u32) {
+pub(super) fn fill(stage: &Stage, rows: u32) {
     stage.run(&[
         "CREATE DATABASE a",
         "CREATE DATABASE b",
@@ -52,6 +52,75 @@ fn a_copy_that_was_killed_goes_on_where_the_target_is() {
         let document = stage.copied(&["--until", "copied", "--range-rows", "1"]);
         assert_eq!(document["rows"], 30_000, "{document}");
         stage.assert_equal("a.t", "b.t");
+    }
+}
+
+#[test]
+fn a_table_with_a_key_of_text_is_cut_too() {
+    const ROWS: u64 = 20_000;
+    for flavour in flavours() {
+        let stage = Stage::new(flavour);
+        fill(&stage, ROWS as u32);
+        stage.run(&[
+            "RENAME TABLE a.t TO b.numbers",
+            "CREATE TABLE a.t (k VARCHAR(40) PRIMARY KEY, n INT) AS \
+             SELECT LEFT(SHA2(id, 256), 32) AS k, id AS n FROM b.numbers",
+            "ANALYZE TABLE a.t",
+        ]);
+        stage.copied(&["--until", "copied", "--range-rows", "4000"]);
+        let found = stage.rows("SELECT COUNT(*), MAX(rows_copied) FROM waggle_copy.ranges");
+        let number = |at: usize| -> u64 {
+            let text = found[0][at].clone().expect("a number");
+            String::from_utf8(text).unwrap().parse().unwrap()
+        };
+        let (ranges, most) = (number(0), number(1));
+        assert!(ranges >= 3, "{flavour}: {ranges} ranges");
+        assert!(
+            // Where to cut is the server's estimate.
+            most <= ROWS * 3 / 4,
+            "{flavour}: {most} of {ranges} ranges"
+        );
+        stage.assert_equal("a.t", "b.t");
+    }
+}
+
+#[test]
+fn a_job_keeps_its_way_of_copying_json() {
+    for flavour in flavours() {
+        if flavour != Flavour::MySql {
+            continue;
+        }
+        let stage = Stage::new(flavour);
+        stage.run(&[
+            "CREATE DATABASE a",
+            "CREATE DATABASE b",
+            "CREATE TABLE a.t (id INT PRIMARY KEY, j JSON)",
+            "INSERT INTO a.t VALUES (1, JSON_ARRAY(CAST(1.50 AS DECIMAL(5,2))))",
+            "CREATE TABLE a.text (id INT PRIMARY KEY, j JSON)",
+            "INSERT INTO a.text SELECT * FROM a.t",
+            "CREATE TABLE b.text (id INT PRIMARY KEY, j LONGTEXT)",
+        ]);
+        let copy = |args: &[&str], way: &str| {
+            let output = stage.copy(&[&["--until", "copied"], args].concat());
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            match way {
+                "" => assert!(output.status.success(), "{args:?}: {words}"),
+                way => assert!(words.contains(way), "{args:?}: {words}"),
+            }
+            words
+        };
+        // A column that is text holds no types, and is said.
+        let words = copy(&[], "");
+        assert!(
+            words.contains("a.text.j") && !words.contains("a.t.j"),
+            "{words}"
+        );
+        stage.assert_equal("a.t", "b.t");
+        copy(&["--json-as-text"], "without --json-as-text");
+        // As an earlier version has noted it.
+        stage.run(&["UPDATE waggle_copy.jobs SET format = 1"]);
+        copy(&[], "go on with --json-as-text");
+        copy(&["--json-as-text"], "");
     }
 }
 

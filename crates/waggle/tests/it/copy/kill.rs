@@ -109,7 +109,7 @@ fn prepare(pair: &Pair, database: &str) {
     for sql in [
         format!("CREATE DATABASE {database}"),
         format!("USE {database}"),
-        "CREATE TABLE t (id INT PRIMARY KEY, u INT, v INT, pad VARCHAR(600), \
+        "CREATE TABLE t (id INT PRIMARY KEY, u INT, v INT, pad VARCHAR(600), j JSON, \
          UNIQUE KEY u (u), KEY v (v))"
             .to_owned(),
         "CREATE TABLE s (k VARCHAR(30) COLLATE utf8mb4_general_ci, n INT, d DOUBLE, b BLOB, \
@@ -123,11 +123,19 @@ fn prepare(pair: &Pair, database: &str) {
             let rows: Vec<String> = (first..first + 500).map(form).collect();
             rows.join(",")
         };
-        let rows = values(&|i| format!("({i}, {i}, {}, REPEAT('p', {}))", i % 7, i % 600));
+        let rows = values(&|i| {
+            let pad = format!("REPEAT('p', {})", i % 600);
+            format!("({i}, {i}, {}, {pad}, {})", i % 7, json(i))
+        });
         run(&mut source, &format!("INSERT INTO t VALUES {rows}")).unwrap();
         let rows = values(&|i| format!("('k{}', {i}, {i} / 7, NULL)", i % 50));
         run(&mut source, &format!("INSERT INTO s VALUES {rows}")).unwrap();
     }
+}
+
+/// A JSON with a DECIMAL inside, which MySQL's text alone would make a DOUBLE of.
+fn json(number: u64) -> String {
+    format!("JSON_OBJECT('d', CAST({number} AS DECIMAL(9,2)))")
 }
 
 /// A random transaction.
@@ -137,12 +145,14 @@ fn transaction(random: &mut Random) -> String {
     let n = random.below(1_000_000);
     match random.below(9) {
         0 => format!(
-            "REPLACE INTO t VALUES ({a}, {b}, {n}, REPEAT('n', {}))",
-            n % 600
+            "REPLACE INTO t VALUES ({a}, {b}, {n}, REPEAT('n', {}), {})",
+            n % 600,
+            json(n)
         ),
         1 => format!(
-            "UPDATE t SET v = {n}, pad = LEFT(CONCAT(v, pad), 600) \
-             WHERE id BETWEEN {a} AND {a} + 9"
+            "UPDATE t SET v = {n}, pad = LEFT(CONCAT(v, pad), 600), j = {} \
+             WHERE id BETWEEN {a} AND {a} + 9",
+            json(n)
         ),
         2 => format!("DELETE FROM t WHERE id = {a}"),
         3 => format!("UPDATE IGNORE t SET id = {b} WHERE id = {a}"),
@@ -163,7 +173,7 @@ fn transaction(random: &mut Random) -> String {
         ),
         7 => format!("DELETE FROM s WHERE k = 'k{}' AND n < {b}", a % 60),
         _ => format!(
-            "BEGIN; INSERT IGNORE INTO t VALUES ({a}, NULL, 0, ''); SAVEPOINT x; \
+            "BEGIN; INSERT IGNORE INTO t VALUES ({a}, NULL, 0, '', NULL); SAVEPOINT x; \
              DELETE FROM t WHERE id < 50; ROLLBACK TO x; \
              UPDATE t SET v = {n} WHERE id = {b}; COMMIT"
         ),

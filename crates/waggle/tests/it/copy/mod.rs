@@ -3,7 +3,9 @@
 //! One server is both source and target in most tests, with a database for each: it starts once
 //! and its log has everything.
 
+mod bench;
 mod core;
+mod faults;
 mod follow;
 mod kill;
 mod verify;

@@ -3,50 +3,17 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::need::{is_root, need};
+use super::program::{can_run, compiled};
 
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 200;
 /// What one sleep takes at least.
 const SLEEP_NS: u64 = 2_000_000;
-
-fn can_run() -> bool {
-    let cc = Command::new("cc").arg("--version").output();
-    need(
-        "cc",
-        cc.is_ok_and(|cc| cc.status.success()),
-        "no C compiler",
-    ) && need("root", is_root(), "probes need root")
-        && need(
-            "bpf",
-            Path::new("/sys/kernel/btf/vmlinux").exists(),
-            "the kernel has no BTF",
-        )
-}
-
-fn compile(folder: &Path, flags: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/targets/calls.c");
-    let program = folder.join("calls");
-    let compiled = Command::new("cc")
-        .args(["-O2", "-g", "-pthread"])
-        .args(flags)
-        .arg("-o")
-        .arg(&program)
-        .arg(source)
-        .output()
-        .expect("a compiler");
-    assert!(
-        compiled.status.success(),
-        "{}",
-        String::from_utf8_lossy(&compiled.stderr)
-    );
-    program
-}
 
 /// A program that waits for a line before it works, and after.
 struct Target {
@@ -169,7 +136,11 @@ fn counts_are_exact_and_times_between_their_bounds() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let frames = ["-fno-omit-frame-pointer"];
-    let mut target = Target::start(&compile(folder.path(), &frames));
+    let mut target = Target::start(&compiled(
+        "calls",
+        folder.path(),
+        &[&["-g"], &frames[..]].concat(),
+    ));
     let names = [
         "parent", "sleeper", "spinner", "recurse", "jumps", "ends", "tail", "tail_end",
     ];
@@ -272,7 +243,7 @@ fn names_that_mean_nothing_or_too_much_touch_nothing() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let target = Target::start(&compile(folder.path(), &[]));
+    let target = Target::start(&compiled("calls", folder.path(), &["-g"]));
     for (name, said) in [
         ("no_such_function", "exports no function"),
         ("caller", "other_caller"),

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::need::{is_root, need};
+use super::program::{can_run, compiled};
 use crate::watch::stage::{
     Running, connect, flavours, run, server, settle, turn, waggle, wait_until,
 };
@@ -26,14 +26,7 @@ struct Target {
 impl Target {
     fn start(options: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let program = folder.path().join("latch");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/targets/latch.c");
-        let built = Command::new("cc")
-            .args(["-O2", "-pthread", "-o"])
-            .arg(&program)
-            .arg(source)
-            .status();
-        assert!(built.is_ok_and(|status| status.success()), "cc builds it");
+        let program = compiled("latch", folder.path(), &[]);
         let mut child = Command::new(&program)
             .args(options)
             .arg(folder.path().join("log"))
@@ -107,7 +100,7 @@ fn row<'a>(report: &'a Value, kind: &str) -> &'a Value {
 #[test]
 fn a_program_s_own_latch_has_its_name_and_its_holders() {
     let _turn = turn();
-    if !need("bpf", is_root(), "not root") {
+    if !can_run() {
         return;
     }
     let mut target = Target::start(&["pthread", "4", "60", "20", "1000"]);
@@ -139,7 +132,7 @@ fn a_program_s_own_latch_has_its_name_and_its_holders() {
 #[test]
 fn waits_that_overlap_a_loss_are_flagged_and_fail_the_trace() {
     let _turn = turn();
-    if !need("bpf", is_root(), "not root") {
+    if !can_run() {
         return;
     }
     let mut target = Target::start(&["futex", "16", "200", "30", "20"]);

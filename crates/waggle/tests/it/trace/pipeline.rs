@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::program::can_run;
 use super::truth::{Target, TrueWait};
-use crate::need::{is_root, need};
 use crate::watch::stage::{Running, turn, waggle};
 
 /// The stages by plain functions, for a program without static notes.
@@ -39,7 +39,7 @@ value = "arg1"
 /// A trace of a target, attached.
 pub(super) struct Tracing {
     running: Running,
-    _out: tempfile::TempDir,
+    out: tempfile::TempDir,
 }
 
 impl Tracing {
@@ -56,7 +56,20 @@ impl Tracing {
         ];
         let running = Running::start(&mut waggle(&[&common, options].concat()));
         running.line("tracing ");
-        Self { running, _out: out }
+        Self { running, out }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.running.pid()
+    }
+
+    /// Where it keeps its run.
+    pub(super) fn out(&self) -> &Path {
+        self.out.path()
+    }
+
+    pub(super) fn signal(&self, signal: i32) {
+        self.running.signal(signal);
     }
 
     /// Ends it as Ctrl-C does.
@@ -71,10 +84,6 @@ impl Tracing {
             .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr));
         (ended.status.code(), report)
     }
-}
-
-fn can_trace() -> bool {
-    need("bpf", is_root(), "not root")
 }
 
 pub(super) fn number(report: &Value, field: &str) -> u64 {
@@ -163,6 +172,7 @@ fn compare(what: &str, report: &Value, truth: &[TrueWait]) -> u64 {
         theirs.entry((wait.tid, wait.key)).or_default().push(wait);
     }
     let (mut whole, mut stages, mut skips) = (Apart::default(), Apart::default(), 0);
+    let (mut calm, mut calm_stages) = (Apart::default(), Apart::default());
     for wait in ours {
         let (tid, key) = (number(wait, "tid") as u32, number(wait, "key"));
         let known = theirs
@@ -172,6 +182,9 @@ fn compare(what: &str, report: &Value, truth: &[TrueWait]) -> u64 {
             .unwrap_or_else(|| panic!("{tid} never waited for {key}"))
             .remove(0);
         whole.note(number(wait, "wait_ns"), known.end_ns - known.start_ns);
+        if !known.is_held_up {
+            calm.note(number(wait, "wait_ns"), known.end_ns - known.start_ns);
+        }
         let parts = array(wait, "stages");
         assert_eq!(parts.len(), known.parts_ns.len());
         let same = |(part, known): (&Value, &Option<u64>)| part["skipped"] == known.is_none();
@@ -179,12 +192,23 @@ fn compare(what: &str, report: &Value, truth: &[TrueWait]) -> u64 {
             skips += 1;
             continue;
         }
-        for (part, known) in parts.iter().zip(&known.parts_ns) {
-            stages.note(number(part, "ns"), known.unwrap_or(0));
+        for (part, known_ns) in parts.iter().zip(&known.parts_ns) {
+            stages.note(number(part, "ns"), known_ns.unwrap_or(0));
+            if !known.is_held_up {
+                calm_stages.note(number(part, "ns"), known_ns.unwrap_or(0));
+            }
         }
     }
     println!("{what}: |tool - truth| of waits: {}", whole.words());
     println!("{what}: |tool - truth| of stages: {}", stages.words());
+    println!(
+        "{what}: where nobody was held up at a mark, waits: {}",
+        calm.words()
+    );
+    println!(
+        "{what}: where nobody was held up at a mark, stages: {}",
+        calm_stages.words()
+    );
     println!("{what}: {skips} waits whose skips differ");
     skips
 }
@@ -224,7 +248,7 @@ fn assert_truth(what: &str, report: &Value, truth: &[TrueWait], stages: usize) {
 
 #[test]
 fn a_program_with_static_notes_is_decomposed_as_it_knows_itself() {
-    if !can_trace() {
+    if !can_run() {
         return;
     }
     let _turn = turn();
@@ -254,7 +278,7 @@ fn a_program_with_static_notes_is_decomposed_as_it_knows_itself() {
 
 #[test]
 fn a_stage_file_of_plain_functions_is_as_exact() {
-    if !can_trace() {
+    if !can_run() {
         return;
     }
     let _turn = turn();
@@ -288,7 +312,7 @@ fn a_stage_file_of_plain_functions_is_as_exact() {
 
 #[test]
 fn a_ring_that_is_too_small_flags_waits_and_is_an_error() {
-    if !can_trace() {
+    if !can_run() {
         return;
     }
     let _turn = turn();
@@ -332,7 +356,7 @@ fn what_cannot_be_traced_is_refused_before_anything_is_touched() {
     refused(&["redo", "--pid", "1", "--ring-kib", "1"], "--ring-kib");
     refused(&["redo", "--pid", "1", "--duration", "0"], "--duration");
     refused(&["--file", "/nonexistent", "--pid", "1"], "/nonexistent");
-    if !can_trace() {
+    if !can_run() {
         return;
     }
     let own = std::process::id().to_string();

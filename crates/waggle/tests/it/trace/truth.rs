@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
+
+use super::program::compiled;
 
 /// The program, built and started, and where it logs.
 pub(super) struct Target {
@@ -27,35 +28,22 @@ pub(super) struct TrueWait {
     pub(super) is_no_wait: bool,
     /// Each stage's part; nothing if it was skipped. The last is what was left.
     pub(super) parts_ns: Vec<Option<u64>>,
+    /// A thread was held up between its clock and its mark, so the program knows no better.
+    pub(super) is_held_up: bool,
 }
 
-/// Compiles the program; `flags` such as `-fomit-frame-pointer`.
-fn build(folder: &Path, flags: &[&str]) -> PathBuf {
-    let source = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/targets/pipeline.c"
-    );
-    let program = folder.join("pipeline");
-    let mut compiler = Command::new("cc");
-    compiler
-        .args(["-O2", "-Wall", "-Werror", "-rdynamic", "-pthread", "-o"])
-        .arg(&program)
-        .arg(source)
-        .args(flags);
-    let built = compiler.output().expect("a C compiler");
-    assert!(
-        built.status.success(),
-        "{}",
-        String::from_utf8_lossy(&built.stderr)
-    );
-    program
-}
+/// So much longer than usual from the clock until the marks are behind, and the thread was held up,
+/// ns. What is usual is the price of the probes there.
+const HELD_UP_NS: u64 = 6_000;
 
 impl Target {
     /// Starts it; it waits to be told to begin.
     pub(super) fn start(flags: &[&str], options: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let program = build(folder.path(), flags);
+        let program = {
+            let common = ["-Wall", "-Werror", "-rdynamic"];
+            compiled("pipeline", folder.path(), &[&common, flags].concat())
+        };
         let io = format!("io={}", folder.path().join("io").display());
         let mut child = Command::new(program)
             .arg(folder.path().join("log"))
@@ -117,7 +105,14 @@ impl Drop for Target {
 
 /// The waits in the order of their beginning.
 fn truth(log: &str) -> Vec<TrueWait> {
-    let mut events: Vec<(u64, u32, char, u64)> = log
+    let after = |line: &str| -> u64 {
+        let last = line.rsplit(' ').next().expect("five words");
+        last.parse().expect("a number")
+    };
+    let mut usual: Vec<u64> = log.lines().map(after).collect();
+    usual.sort_unstable();
+    let usual = usual.get(usual.len() / 2).copied().unwrap_or(0);
+    let mut events: Vec<(u64, u32, char, u64, bool)> = log
         .lines()
         .map(|line| {
             let mut words = line.split(' ');
@@ -125,44 +120,52 @@ fn truth(log: &str) -> Vec<TrueWait> {
             let number = |word: &str| word.parse::<u64>().expect("a number");
             let (ns, tid, what, value) = (next(), next(), next(), next());
             let what = what.chars().next().expect("a letter");
-            (number(ns), number(tid) as u32, what, number(value))
+            let is_late = number(next()) > usual + HELD_UP_NS;
+            (number(ns), number(tid) as u32, what, number(value), is_late)
         })
         .collect();
     events.sort_unstable();
-    let mut stages: BTreeMap<char, Vec<(u64, u64)>> = BTreeMap::new();
-    let mut open: HashMap<u32, (u64, u64)> = HashMap::new();
+    let mut stages: Steps = BTreeMap::new();
+    let mut open: HashMap<u32, (u64, u64, bool)> = HashMap::new();
     let mut waits = Vec::new();
-    for (ns, tid, what, value) in events {
+    for (ns, tid, what, value, is_late) in events {
         match what {
-            's' => _ = open.insert(tid, (ns, value)),
+            's' => _ = open.insert(tid, (ns, value, is_late)),
             'e' => {
-                let (start_ns, key) = open.remove(&tid).expect("it began");
-                waits.push((tid, key, start_ns, ns));
+                let (start_ns, key, was_late) = open.remove(&tid).expect("it began");
+                waits.push((tid, key, start_ns, ns, is_late || was_late));
             }
             'w' => {}
-            stage => stages.entry(stage).or_default().push((ns, value)),
+            stage => stages.entry(stage).or_default().push((ns, value, is_late)),
         }
     }
     assert!(open.is_empty(), "a wait did not end");
-    let cut = |(tid, key, start_ns, end_ns)| cut(tid, key, start_ns, end_ns, &stages);
+    let cut = |(tid, key, start_ns, end_ns, is_late)| TrueWait {
+        is_held_up: is_late || late(key, &stages),
+        ..cut(tid, key, start_ns, end_ns, &stages)
+    };
     let mut waits: Vec<TrueWait> = waits.into_iter().map(cut).collect();
     waits.sort_by_key(|wait| (wait.start_ns, wait.tid));
     waits
 }
 
-fn cut(
-    tid: u32,
-    key: u64,
-    start_ns: u64,
-    end_ns: u64,
-    stages: &BTreeMap<char, Vec<(u64, u64)>>,
-) -> TrueWait {
+type Steps = BTreeMap<char, Vec<(u64, u64, bool)>>;
+
+/// A step that reached the value was marked late.
+fn late(key: u64, stages: &Steps) -> bool {
+    stages.values().any(|steps| {
+        let at = steps.partition_point(|(_, value, _)| *value < key);
+        steps.get(at).is_some_and(|(.., is_late)| *is_late)
+    })
+}
+
+fn cut(tid: u32, key: u64, start_ns: u64, end_ns: u64, stages: &Steps) -> TrueWait {
     let times: Vec<Option<u64>> = stages
         .values()
         .map(|steps| {
             // In the order of time, and every step is larger than the one before.
-            let at = steps.partition_point(|(_, value)| *value < key);
-            steps.get(at).map(|(ns, _)| *ns).filter(|ns| *ns <= end_ns)
+            let at = steps.partition_point(|(_, value, _)| *value < key);
+            steps.get(at).map(|(ns, ..)| *ns).filter(|ns| *ns <= end_ns)
         })
         .collect();
     let mut parts_ns = Vec::new();
@@ -184,5 +187,6 @@ fn cut(
             .last()
             .is_some_and(|t| t.is_some_and(|ns| ns <= start_ns)),
         parts_ns,
+        is_held_up: false,
     }
 }

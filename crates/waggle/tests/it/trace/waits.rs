@@ -1,42 +1,22 @@
 //! `waggle trace waits` on a program that knows who wakes whom, built without frame pointers.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::need::{is_root, need};
+use super::program::{can_run, compiled};
 
 const ROUNDS: u64 = 25;
+/// So that every call is one, and none has a frame pointer.
+const FLAGS: [&str; 3] = [
+    "-fno-inline",
+    "-fno-optimize-sibling-calls",
+    "-fomit-frame-pointer",
+];
 /// What the worker sleeps for each request, ns.
 const SLEEP_NS: u64 = 2_000_000;
-
-fn can_run() -> bool {
-    let cc = Command::new("cc").arg("--version").output();
-    need(
-        "cc",
-        cc.is_ok_and(|cc| cc.status.success()),
-        "no C compiler",
-    ) && need("root", is_root(), "probes need root")
-        && need(
-            "bpf",
-            Path::new("/sys/kernel/btf/vmlinux").exists(),
-            "the kernel has no BTF",
-        )
-}
-
-fn compile(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/targets/waits.c");
-    let program = folder.join("waits");
-    let compiled = Command::new("cc")
-        .args(["-O2", "-fno-inline", "-fno-optimize-sibling-calls"])
-        .args(["-fomit-frame-pointer", "-pthread", "-o"])
-        .args([&program, &source])
-        .status();
-    assert!(compiled.expect("a compiler").success());
-    program
-}
 
 /// The program; ends when its input does, and is killed if the test fails.
 struct Target {
@@ -212,7 +192,7 @@ fn who_wakes_whom_and_whose_doing_a_request_was() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let mut target = Target::start(&compile(folder.path()));
+    let mut target = Target::start(&compiled("waits", folder.path(), &FLAGS));
     let out = folder.path().join("runs");
     let tracer = Tracer::attach(target.child.id(), &out, &["--chrome", "--slowest", "1000"]);
     let truth = target.work();
@@ -244,7 +224,7 @@ fn a_ring_that_is_too_small_flags_waits_and_fails() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let mut target = Target::start(&compile(folder.path()));
+    let mut target = Target::start(&compiled("waits", folder.path(), &FLAGS));
     let out = folder.path().join("runs");
     let tracer = Tracer::attach(target.child.id(), &out, &["--ring-kib", "4"]);
     let _ = target.work();

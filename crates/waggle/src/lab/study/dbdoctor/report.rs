@@ -67,6 +67,7 @@ fn scene_curves(cells: &[StudyCell]) -> Vec<Curve> {
                     estimate,
                     low: Some(low),
                     high: Some(high),
+                    unclaimed: !cell.aa_clean,
                 })
             };
             let mut points: Vec<CurvePoint> = of_mode().filter_map(point).collect();

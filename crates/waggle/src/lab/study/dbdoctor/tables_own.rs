@@ -256,6 +256,7 @@ pub(super) fn curves(own: &OwnCost) -> Vec<Curve> {
         estimate: parts[0],
         low: Some(parts[1]),
         high: Some(parts[2]),
+        unclaimed: false,
     };
     let load = |condition: &Condition| {
         let cores = condition.used.cores()?;
