@@ -56,7 +56,7 @@ fn parts_of(folder: &Path) -> Vec<PathBuf> {
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let formatter = write_formatter(&out);
-    for shared in ["thread.h", "count.h", "trace.h", "unwind.h"] {
+    for shared in ["thread.h", "count.h", "register.h", "trace.h", "unwind.h"] {
         println!("cargo::rerun-if-changed=src/bpf/{shared}");
     }
     for &(probe, folder, define) in PROBES {

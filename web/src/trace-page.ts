@@ -1,6 +1,6 @@
 // The page of a trace: what all subjects share, and which drawing is whose.
 
-import { PAGE, h } from "./dom";
+import { PAGE, h, section } from "./dom";
 import { type Fact, facts, footer, list, notes, repeat } from "./facts";
 import { bytes, count, plain, seconds, time } from "./format";
 import type { TraceReport } from "./trace";
@@ -23,6 +23,7 @@ export function tracePage(page: TracePage, place: HTMLElement): void {
   if (kicker) kicker.textContent = `waggle trace ${report.subject} · ${time(page.started)}`;
   const parts = [
     heading(report),
+    slices(report),
     ...subject(report),
     report.notes.length > 0 ? notes(report.notes, PAGE) : null,
     probes(report),
@@ -72,7 +73,7 @@ function heading(report: TraceReport): HTMLElement {
   const strip: Fact[] = [
     ["Process", `${name} ${process.version ?? ""} (${process.pid})`.replace("  ", " ")],
     ["Traced", `${seconds(report.duration_s)}${report.process_ended ? ", until it ended" : ""}`],
-    ["Hits", `${count(cost.hits_per_s)} a second`],
+    ["Hits", `${count(cost.hits_per_s)} a ${report.slices ? "traced second" : "second"}`],
     ["Programs", programs(report)],
     ["waggle", `${plain(cost.waggle_cpu_s, 2)} s of CPU, ${bytes(cost.waggle_rss_bytes)}`],
     [
@@ -86,6 +87,49 @@ function heading(report: TraceReport): HTMLElement {
     "div",
     { class: "heading" },
     facts(strip, lost.length === 0 ? "strip" : "strip failed"),
+  );
+}
+
+/** A lesser share of the waits that are seen whole, and the figure is flagged. */
+const WHOLE_MIN = 0.9;
+
+/** The part of the time that was traced, and what that means for the figures. */
+function slices(report: TraceReport): HTMLElement | null {
+  const own = report.slices;
+  if (own == null) return null;
+  const rows: [string, string][] = [
+    ["Traced", `${plain(100 * own.share, 2)}% of the time: ${seconds(own.traced_ns / 1e9)}`],
+    ["Slices", `${count(own.count)} of ${plain(own.slice_ns / 1e6, 0)} ms`],
+    ["Waits that began in them", `${count(own.began)}, ${plain(own.began_per_s, 1)} a second`],
+    ["All waits, an estimate", count(own.estimated)],
+    ["Cut by an edge", count(own.cut)],
+    ["Of these, after half a slice or more", count(own.cut_long)],
+  ];
+  if (own.refused > 0) {
+    rows.push(["Left out: could not be attached again", count(own.refused)]);
+  }
+  const whole = own.whole_at_p99;
+  const isLow = own.cut_long > 0 || (whole !== null && whole < WHOLE_MIN);
+  const share = whole === null ? "" : `, as ${plain(100 * whole, 0)}% of those as long as p99 do`;
+  return section(
+    PAGE,
+    "slices",
+    "The part of the time that was traced",
+    h(
+      "dl",
+      { class: "facts" },
+      ...rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+    ),
+    ...(isLow
+      ? [
+          h(
+            "p",
+            { class: "caption" },
+            "p99, max and the slowest 1% are too low: a wait counts if it ends in its slice" +
+              `${share}. A longer slice shows them.`,
+          ),
+        ]
+      : []),
   );
 }
 

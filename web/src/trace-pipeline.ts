@@ -27,7 +27,10 @@ function counts(report: PipelineReport): HTMLElement {
     ["Decomposed", share(report.decomposed)],
     ["Nothing to wait for", share(report.no_wait)],
     ["Flagged: records were lost", share(report.flagged)],
+    ["Begun or ended unseen", count(report.torn)],
+    ["Of these, the beginning may be lost", count(report.begin_lost)],
     ["Under way at the start or end", count(report.cut)],
+    ["Of these, begun before the trace", count(report.begun_before)],
     ["Not adding up", count(report.inexact)],
     ["Woken in vain", count(report.spurious_wakes)],
   ];

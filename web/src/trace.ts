@@ -14,6 +14,7 @@ export interface TraceFacts {
   };
   process_ended: boolean;
   duration_s: number;
+  slices?: TraceSlices | null;
   events: number;
   lost: Record<string, number>;
   probes: TraceProbe[];
@@ -25,8 +26,26 @@ export interface TraceFacts {
     programs_s?: number | null;
     host_programs_s?: number | null;
     process_cpu_s?: number | null;
+    counted_share?: number | null;
   };
   notes: string[];
+}
+
+/** The part of the time that was traced, if it was not all of it. */
+export interface TraceSlices {
+  share_asked: number;
+  slice_ns: number;
+  seed: number;
+  count: number;
+  refused: number;
+  traced_ns: number;
+  share: number;
+  began: number;
+  began_per_s: number;
+  estimated: number;
+  cut: number;
+  cut_long: number;
+  whole_at_p99: number | null;
 }
 
 export interface TraceProbe {
@@ -125,7 +144,9 @@ export interface PipelineReport extends TraceFacts {
   flagged: number;
   decomposed: number;
   cut: number;
+  begun_before: number;
   torn: number;
+  begin_lost: number;
   inexact: number;
   resolution_ns: number;
   wait_us: Latency;

@@ -17,6 +17,7 @@ export const example: TracePage = {
     },
     "process_ended": false,
     "duration_s": 30.0,
+    "slices": null,
     "events": 5000,
     "lost": {
       "ring_full": 3
@@ -46,7 +47,8 @@ export const example: TracePage = {
       "program_ns_per_hit": 412.0,
       "programs_s": null,
       "host_programs_s": null,
-      "process_cpu_s": null
+      "process_cpu_s": null,
+      "counted_share": null
     },
     "notes": [
       "12 calls of <img src=x onerror=alert(1)>|`</script> were under way"

@@ -17,6 +17,21 @@ export const example: TracePage = {
     },
     "process_ended": false,
     "duration_s": 30.0,
+    "slices": {
+      "share_asked": 0.1,
+      "slice_ns": 500000000,
+      "seed": 7,
+      "count": 6,
+      "refused": 1,
+      "traced_ns": 3000000000,
+      "share": 0.1,
+      "began": 5200,
+      "began_per_s": 1733.3,
+      "estimated": 52000,
+      "cut": 100,
+      "cut_long": 2,
+      "whole_at_p99": 0.98
+    },
     "events": 5000,
     "lost": {
       "ring_full": 3
@@ -46,7 +61,8 @@ export const example: TracePage = {
       "program_ns_per_hit": 412.0,
       "programs_s": null,
       "host_programs_s": null,
-      "process_cpu_s": null
+      "process_cpu_s": null,
+      "counted_share": null
     },
     "notes": [
       "12 calls of <img src=x onerror=alert(1)>|`</script> were under way"
@@ -58,7 +74,9 @@ export const example: TracePage = {
     "flagged": 0,
     "decomposed": 5000,
     "cut": 0,
+    "begun_before": 0,
     "torn": 0,
+    "begin_lost": 0,
     "inexact": 0,
     "resolution_ns": 0,
     "wait_us": {

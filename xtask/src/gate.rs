@@ -1,16 +1,22 @@
 //! What scripts/test runs: every check this tree has, and one line that sums them up.
 //!
-//! Neighbours: `tally` reads what the runners print. Invariant: a check that fails does not keep
-//! the next from running, except that nothing is tested that does not build.
+//! Neighbours: `programs` runs the test programs, `tally` reads what the runners print.
+//! Invariant: a check that fails does not keep the next from running, except that nothing is tested
+//! that does not build.
 
-use std::io::{BufRead, BufReader, Write};
+use std::collections::VecDeque;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
-use crate::tally::{CargoTest, Skip, Tally, page_tests};
+use crate::programs::{Part, Program, read};
+use crate::tally::{Skip, Tally};
 use crate::unusable;
 
 /// `cargo xtask test [--skipped REASON]... [FILTER]`; true when nothing failed.
@@ -36,7 +42,7 @@ pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<bool> {
         }
     }
     match filter {
-        Some(name) => gate.rust_tests(Some(name))?,
+        Some(name) => gate.filtered_tests(name)?,
         None => gate.everything()?,
     }
     gate.tally
@@ -72,42 +78,122 @@ struct Gate<'a> {
 }
 
 impl Gate<'_> {
+    /// The page's own tests are run by a test of `waggle-report`.
     fn everything(&mut self) -> Result<()> {
-        let page = self.root.join("web/package.json").exists();
-        // First, because the build may bundle the page.
-        if page {
-            self.step(
-                "packages of the page",
-                npm(&["ci", "--no-audit", "--no-fund"]),
-            )?;
-        }
         self.step("format", cargo(&["fmt", "--all", "--check"]))?;
-        let clippy = [
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ];
-        self.step("clippy", cargo(&clippy))?;
-        if self.step("build", cargo(&["test", "--workspace", "--no-run"]))? {
-            self.rust_tests(None)?;
-            self.step("command pages", xtask(&["docs", "--check"])?)?;
+        match self.build()? {
+            Some(programs) => {
+                self.tests(programs)?;
+                self.step("command pages", xtask(&["docs", "--check"])?)?;
+            }
+            None => {
+                for (name, command) in checks() {
+                    self.step(name, command)?;
+                }
+            }
         }
-        let install = npm(&["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
-        if page && self.step("packages of the page", install)? {
-            self.step("types of the page", npm(&["run", "--if-present", "check"]))?;
-            self.page_tests()?;
+        Ok(())
+    }
+
+    /// Builds every test program; `None` if one does not build.
+    fn build(&mut self) -> Result<Option<Vec<Program>>> {
+        self.begin("build");
+        let begun = Instant::now();
+        let mut command = cargo(&["test", "--workspace", "--no-run"]);
+        command.arg("--message-format=json-render-diagnostics");
+        let output = command
+            .current_dir(self.root)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .context("running cargo test --no-run")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut programs: Vec<Program> = text.lines().filter_map(Program::told_by).collect();
+        // cargo tells of them in the order they were built in.
+        programs.sort();
+        let ok = output.status.success() && !programs.is_empty();
+        self.note("build", ok);
+        self.end("build", ok, begun);
+        Ok(ok.then_some(programs))
+    }
+
+    /// Every Rust test. The checks that need a processor and nothing else run beside tests that do
+    /// not mind, at the lowest priority.
+    fn tests(&mut self, programs: Vec<Program>) -> Result<()> {
+        self.begin("tests");
+        let begun = Instant::now();
+        let failures_before = self.tally.failures.len();
+        // What killed servers leave, their logs above all, goes with it.
+        let scratch = Scratch::new()?;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let (quiet, others): (Vec<Program>, Vec<Program>) =
+            programs.into_iter().partition(Program::is_quiet);
+        let beside = Beside::start(self.root);
+        self.together(others, &scratch.0)?;
+        for check in beside.end()? {
+            self.say(&check.words);
+            self.note(check.name, check.ok);
         }
-        let mut docs = cargo(&[
-            "doc",
-            "--workspace",
-            "--no-deps",
-            "--document-private-items",
-        ]);
-        docs.env("RUSTDOCFLAGS", "-D warnings");
-        self.step("docs", docs)?;
+        for program in quiet {
+            self.parts(&program.parts(processors), &scratch.0)?;
+        }
+        self.cargo_test(&["--doc"], None, &scratch.0)?;
+        let ok = self.tally.failures.len() == failures_before;
+        self.end("tests", ok, begun);
+        Ok(())
+    }
+
+    /// Runs programs, two at a time: most of what their tests do is wait for servers. Each is shown
+    /// when it has ended.
+    fn together(&mut self, programs: Vec<Program>, scratch: &Path) -> Result<()> {
+        let parts = programs.into_iter().flat_map(|program| program.parts(1));
+        let queue = Mutex::new(parts.collect::<VecDeque<Part>>());
+        let (sender, ended) = channel();
+        std::thread::scope(|scope| -> Result<()> {
+            for _ in 0..2 {
+                let (queue, sender) = (&queue, sender.clone());
+                scope.spawn(move || {
+                    loop {
+                        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                        let Some(part) = queue.pop_front() else {
+                            return;
+                        };
+                        drop(queue);
+                        // Who listens has gone only if something else has failed.
+                        let _ = sender.send(run_unseen(&part, scratch));
+                    }
+                });
+            }
+            drop(sender);
+            for (words, tally) in ended {
+                self.say(&words);
+                self.tally.add(tally?);
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs parts of a program at the same time. The first is shown as it goes, the others when
+    /// they have ended.
+    fn parts(&mut self, parts: &[Part], scratch: &Path) -> Result<()> {
+        let Some((first, others)) = parts.split_first() else {
+            return Ok(());
+        };
+        let (first, others) = std::thread::scope(|scope| {
+            let others: Vec<_> = others
+                .iter()
+                .map(|part| scope.spawn(move || run_unseen(part, scratch)))
+                .collect();
+            let first = first.run(scratch, &mut say_line);
+            let others: Vec<_> = others.into_iter().map(|other| other.join()).collect();
+            (first, others)
+        });
+        self.tally.add(first?);
+        for other in others {
+            let (words, tally) = other.map_err(|_| anyhow!("who reads a test program panicked"))?;
+            self.say(&words);
+            self.tally.add(tally?);
+        }
         Ok(())
     }
 
@@ -116,90 +202,57 @@ impl Gate<'_> {
         self.begin(name);
         let begun = Instant::now();
         let status = command
-            .current_dir(self.folder(&command))
+            .current_dir(self.root)
             .stdin(Stdio::null())
             .status()
             .with_context(|| format!("running {}", command.get_program().to_string_lossy()))?;
-        if status.success() {
-            self.tally.passed += 1;
-        } else {
-            self.tally.failures.push(name.to_owned());
-        }
+        self.note(name, status.success());
         self.end(name, status.success(), begun);
         Ok(status.success())
     }
 
-    /// Every Rust test, or those whose name contains `filter`.
-    fn rust_tests(&mut self, filter: Option<&str>) -> Result<()> {
+    /// Counts a check.
+    fn note(&mut self, name: &str, ok: bool) {
+        if ok {
+            self.tally.passed += 1;
+        } else {
+            self.tally.failures.push(name.to_owned());
+        }
+    }
+
+    /// The Rust tests whose name contains `filter`.
+    fn filtered_tests(&mut self, filter: &str) -> Result<()> {
         self.begin("tests");
         let begun = Instant::now();
         let failures_before = self.tally.failures.len();
-        // What killed servers leave, their logs above all, goes with it.
         let scratch = Scratch::new()?;
+        self.cargo_test(&[], Some(filter), &scratch.0)?;
+        let ok = self.tally.failures.len() == failures_before;
+        self.end("tests", ok, begun);
+        Ok(())
+    }
+
+    /// Runs tests the way cargo does.
+    fn cargo_test(&mut self, more: &[&str], filter: Option<&str>, scratch: &Path) -> Result<()> {
         let mut child = cargo(&["test", "--workspace", "--no-fail-fast"])
-            .env("TMPDIR", &scratch.0)
+            .args(more)
             .args(filter)
             .args(["--", "--show-output"])
+            .env("TMPDIR", scratch)
             .current_dir(self.root)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .context("running cargo test")?;
         let stdout = child.stdout.take().context("cargo test has no output")?;
-        let mut reader = CargoTest::default();
-        let mut terminal = std::io::stdout();
-        for line in BufReader::new(stdout).split(b'\n') {
-            let line = line.context("reading what cargo test prints")?;
-            let line = String::from_utf8_lossy(&line);
-            if reader.line(&line, &mut self.tally) {
-                // Whoever reads this may have gone; the tests go on.
-                let _ = writeln!(terminal, "{line}");
-            }
-        }
-        reader.end(&mut self.tally);
+        let mut tally = read(stdout, &mut say_line).context("reading what cargo test prints")?;
         let status = child.wait().context("waiting for cargo test")?;
-        if !status.success() && self.tally.failures.len() == failures_before {
-            self.tally
-                .failures
-                .push("cargo test (it did not build, or a binary died)".to_owned());
+        if !status.success() && tally.failures.is_empty() {
+            let why = "cargo test (it did not build, or a binary died)";
+            tally.failures.push(why.to_owned());
         }
-        self.end("tests", status.success(), begun);
+        self.tally.add(tally);
         Ok(())
-    }
-
-    fn page_tests(&mut self) -> Result<()> {
-        self.begin("tests of the page");
-        let begun = Instant::now();
-        let mut command = npm(&["test"]);
-        let output = command
-            .current_dir(self.root.join("web"))
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
-            .context("running npm test")?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        print!("{text}");
-        let failures_before = self.tally.failures.len();
-        let counted = page_tests(&text, &mut self.tally);
-        let ok = output.status.success();
-        match (ok, counted) {
-            (true, false) => self.tally.passed += 1,
-            (false, _) if self.tally.failures.len() == failures_before => {
-                self.tally.failures.push("npm test".to_owned());
-            }
-            _ => {}
-        }
-        self.end("tests of the page", ok, begun);
-        Ok(())
-    }
-
-    fn folder(&self, command: &Command) -> std::path::PathBuf {
-        let is_page = command.get_program() == "npm";
-        if is_page {
-            self.root.join("web")
-        } else {
-            self.root.to_path_buf()
-        }
     }
 
     fn begin(&self, name: &str) {
@@ -207,8 +260,11 @@ impl Gate<'_> {
     }
 
     fn end(&self, name: &str, ok: bool, begun: Instant) {
-        let outcome = if ok { "ok" } else { "FAILED" };
-        println!("== {name}: {outcome} in {} s", begun.elapsed().as_secs());
+        println!("{}", outcome(name, ok, begun));
+    }
+
+    fn say(&self, words: &str) {
+        words.lines().for_each(say_line);
     }
 
     /// Everything a reader of the last screen needs, the counts last.
@@ -232,14 +288,102 @@ impl Gate<'_> {
     }
 }
 
-fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new("cargo");
-    command.args(arguments);
-    command
+fn outcome(name: &str, ok: bool, begun: Instant) -> String {
+    let outcome = if ok { "ok" } else { "FAILED" };
+    format!("== {name}: {outcome} in {} s", begun.elapsed().as_secs())
 }
 
-fn npm(arguments: &[&str]) -> Command {
-    let mut command = Command::new("npm");
+/// Prints a line. Whoever reads this may have gone; the tests go on.
+fn say_line(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Runs a part and keeps what a person wants to see.
+fn run_unseen(part: &Part, scratch: &Path) -> (String, Result<Tally>) {
+    let mut words = String::new();
+    let tally = part.run(scratch, &mut |line: &str| {
+        words.push_str(line);
+        words.push('\n');
+    });
+    (words, tally)
+}
+
+/// What is checked of the Rust code beside its tests.
+fn checks() -> [(&'static str, Command); 2] {
+    let clippy = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    let mut docs = cargo(&[
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+    ]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    [("clippy", cargo(&clippy)), ("docs", docs)]
+}
+
+/// A check that ran in the background.
+struct Checked {
+    name: &'static str,
+    ok: bool,
+    words: String,
+}
+
+/// The checks of the Rust code, one after the other, beside something else.
+struct Beside(JoinHandle<Result<Vec<Checked>>>);
+
+impl Beside {
+    fn start(root: &Path) -> Self {
+        let root = root.to_owned();
+        Self(std::thread::spawn(move || {
+            checks()
+                .into_iter()
+                .map(|(name, command)| check(name, &command, &root))
+                .collect()
+        }))
+    }
+
+    fn end(self) -> Result<Vec<Checked>> {
+        let ended = self.0.join();
+        ended.map_err(|_| anyhow!("who runs the checks panicked"))?
+    }
+}
+
+/// Runs a check at the lowest priority, and keeps what it says.
+fn check(name: &'static str, command: &Command, root: &Path) -> Result<Checked> {
+    let begun = Instant::now();
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (variable, value) in command.get_envs() {
+        match value {
+            Some(value) => nice.env(variable, value),
+            None => nice.env_remove(variable),
+        };
+    }
+    let output: Output = nice
+        .current_dir(root)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("running {name}"))?;
+    let ok = output.status.success();
+    let mut words = format!("== {name}\n");
+    for text in [&output.stdout, &output.stderr] {
+        words.push_str(&String::from_utf8_lossy(text));
+    }
+    words.push_str(&outcome(name, ok, begun));
+    Ok(Checked { name, ok, words })
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
     command.args(arguments);
     command
 }

@@ -11,6 +11,7 @@ mod format;
 mod fresh;
 mod gate;
 mod lex;
+mod programs;
 mod source;
 mod tally;
 mod tidy;

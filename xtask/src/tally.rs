@@ -48,6 +48,13 @@ impl Tally {
         }));
     }
 
+    /// Adds what was counted elsewhere.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.passed += more.passed;
+        self.failures.extend(more.failures);
+        self.skips.extend(more.skips);
+    }
+
     /// The closing line.
     pub(crate) fn line(&self) -> String {
         let (failed, skipped) = (self.failures.len(), self.skips.len());
@@ -184,40 +191,6 @@ fn failed_name(text: &str) -> Option<&str> {
     outcome.ends_with("FAILED").then_some(name)
 }
 
-/// Reads the closing counts of Node's test runner or of Playwright. False if there are none.
-pub(crate) fn page_tests(output: &str, tally: &mut Tally) -> bool {
-    let mut found = false;
-    for line in output.lines() {
-        let text = line.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
-        let words: Vec<&str> = text.split_whitespace().collect();
-        // `# pass 3` or `ℹ pass 3`; `  3 passed (4.1s)`.
-        let (what, count) = match words.as_slice() {
-            [what @ ("pass" | "fail" | "skipped"), count] => (*what, *count),
-            [count, what @ ("passed" | "failed" | "skipped"), ..] if words.len() <= 3 => {
-                (*what, *count)
-            }
-            _ => continue,
-        };
-        let Ok(count) = count.parse::<usize>() else {
-            continue;
-        };
-        found = true;
-        match what {
-            "pass" | "passed" => tally.passed += count,
-            "fail" | "failed" => {
-                tally
-                    .failures
-                    .extend((0..count).map(|_| "a test of the page".to_owned()));
-            }
-            _ => tally.skips.extend((0..count).map(|_| {
-                let reason = "page: skipped by its runner".to_owned();
-                Skip { test: None, reason }
-            })),
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,17 +261,5 @@ mod tests {
     fn a_runner_of_its_own_may_skip_too() {
         let (tally, _) = read("skipped: bpf: not root\n");
         assert_eq!(tally.line(), "0 passed, 0 failed, 1 skipped");
-    }
-
-    #[test]
-    fn the_runners_of_the_page_are_read() {
-        let mut tally = Tally::default();
-        assert!(page_tests(
-            "ℹ tests 4\nℹ pass 3\nℹ fail 1\nℹ skipped 0\n",
-            &mut tally
-        ));
-        assert!(page_tests("  2 passed (1.2s)\n  1 skipped\n", &mut tally));
-        assert_eq!(tally.line(), "5 passed, 1 failed, 1 skipped");
-        assert!(!page_tests("all is well\n", &mut tally));
     }
 }

@@ -157,6 +157,9 @@ fn remedy(error: &waggle_wire::Error) -> &'static str {
         Some(errno) if PACKET.contains(&errno) => {
             "; set max_allowed_packet higher there, then run the same command again"
         }
+        Some(1799) => {
+            "; set innodb_online_alter_log_max_size higher there, then run the same command again"
+        }
         _ => "",
     }
 }

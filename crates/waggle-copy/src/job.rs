@@ -28,6 +28,11 @@ use crate::{ingest, json, preflight, schema, session, snapshot, verify};
 const ATTEMPTS_WITHOUT_PROGRESS: u32 = 30;
 /// Between two of them.
 const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
+/// While a key was built, more changed than the target keeps of that
+/// (`innodb_online_alter_log_max_size`). Fewer changes are left the next time.
+const ONLINE_LOG_TOO_BIG: u16 = 1799;
+/// So often that may be, as each time is a whole build.
+const OVERTAKEN_MAX: u32 = 3;
 
 /// How far a copy goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,6 +229,7 @@ impl Running<'_> {
         let mut snapshot = snapshot::open(&plan.source, self.tables, plan.workers, control)?;
         match &state.position {
             None => {
+                self.check_unchanged()?;
                 state.ranges.clear();
                 let rows = self.range_rows();
                 for table in self.tables {
@@ -274,6 +280,29 @@ impl Running<'_> {
         }
     }
 
+    /// Sees that the tables are what was read of them, and the target's made from. The log is
+    /// followed from the snapshot on, so it does not tell of a change just before.
+    fn check_unchanged(&self) -> Result<(), CopyError> {
+        let names: Vec<TableName> = (self.tables.iter())
+            .map(|table| table.source.clone())
+            .collect();
+        let mut source = session::source(&self.plan.source)?;
+        let now = schema::read_named(&mut source, None, &names, None)?;
+        let is_changed = |table: &&Table| {
+            let found = now.iter().find(|found| found.source == table.source);
+            found.is_none_or(|found| found.columns != table.columns || found.key != table.key)
+        };
+        match self.tables.iter().find(is_changed) {
+            None => Ok(()),
+            Some(table) => Err(CopyError::Data {
+                table: table.source.to_string(),
+                what: "its definition was changed while the copy began; drop it at the target and \
+                       run the same command again"
+                    .to_owned(),
+            }),
+        }
+    }
+
     /// Rows of a range: no more than was asked for, and so few that every worker has several, of
     /// tables that are worth it.
     fn range_rows(&self) -> u64 {
@@ -312,7 +341,14 @@ impl Running<'_> {
             let builder = scope.spawn(move || self.build_keys(target));
             // A copy of nothing but rows stays where its snapshot was.
             while self.plan.until != Until::Copied && !builder.is_finished() {
-                position = self.apply(&position, &Goal::CaughtUp)?;
+                match self.apply(&position, &Goal::CaughtUp) {
+                    Ok(reached) => position = reached,
+                    Err(error) => {
+                        // It ends after the table that it is at, and is waited for.
+                        self.control.stop();
+                        return Err(error);
+                    }
+                }
                 thread::park_timeout(Duration::from_millis(20));
             }
             builder
@@ -322,24 +358,27 @@ impl Running<'_> {
         Ok(position)
     }
 
-    /// Builds the keys, also when the target is lost meanwhile: it knows which are left.
+    /// Builds the keys, also when the target is lost meanwhile, or changes faster than it builds:
+    /// it knows which are left.
     fn build_keys(&self, mut target: Connection) -> Result<(), CopyError> {
-        let mut attempts = 0;
+        let (mut attempts, mut overtaken) = (0, 0);
         loop {
             let built = schema::build_keys(&mut target, self.plan, self.tables, self.control);
-            match built {
-                Err(error) if can_go_on(&error) && attempts < ATTEMPTS_WITHOUT_PROGRESS => {
-                    if self.control.is_stopping() {
-                        return Err(CopyError::Stopped);
-                    }
-                    attempts += 1;
-                    thread::sleep(ATTEMPT_PAUSE);
-                    if let Ok(anew) = session::target(&self.plan.target) {
-                        target = anew;
-                    }
-                }
-                built => return built,
+            let Err(error) = built else {
+                return Ok(());
+            };
+            let is_overtaken = error.errno() == Some(ONLINE_LOG_TOO_BIG);
+            attempts += 1;
+            overtaken += u32::from(is_overtaken);
+            let may_pass = can_go_on(&error) || (is_overtaken && overtaken <= OVERTAKEN_MAX);
+            if !may_pass || attempts > ATTEMPTS_WITHOUT_PROGRESS {
+                return Err(error);
             }
+            if self.control.is_stopping() {
+                return Err(CopyError::Stopped);
+            }
+            thread::sleep(ATTEMPT_PAUSE);
+            target = apply::patiently(self.control, || session::target(&self.plan.target))?;
         }
     }
 

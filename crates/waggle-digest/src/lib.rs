@@ -39,7 +39,7 @@
 //! # Deliberate differences
 //!
 //! Where the reference loses part of a statement, keeps a literal, fails, or makes two
-//! fingerprints of one statement, this crate does not. Each has a test in `tests/rules.rs`.
+//! fingerprints of one statement, this crate does not. Each has a test in `tests/it/rules.rs`.
 //!
 //! | statement | reference | here |
 //! |---|---|---|

@@ -87,6 +87,58 @@ impl RunTimeStats {
     }
 }
 
+/// Counts run times in the first second of every ten that something is attached: what all is, is
+/// scaled from that, and nine of ten seconds cost nothing.
+///
+/// The time is the caller's: that in which its programs were attached, so that what is scaled and
+/// what it is scaled by are of the same time.
+#[derive(Debug, Default)]
+pub struct SampledRunTimes {
+    stats: Option<RunTimeStats>,
+    /// While they are held: since when.
+    since_ns: u64,
+    /// For how long they were, before.
+    counted_ns: u64,
+}
+
+/// Of so much time, ns, the first [`SAMPLED_NS`] are counted.
+const SAMPLED_EVERY_NS: u64 = 10_000_000_000;
+const SAMPLED_NS: u64 = 1_000_000_000;
+
+impl SampledRunTimes {
+    /// Something was attached for `attached_ns` so far: switches the counting on or off.
+    pub fn at(&mut self, attached_ns: u64) {
+        let wanted = attached_ns % SAMPLED_EVERY_NS < SAMPLED_NS;
+        if !wanted {
+            self.release(attached_ns);
+        } else if self.stats.is_none() {
+            self.stats = RunTimeStats::hold().ok();
+            self.since_ns = attached_ns;
+        }
+    }
+
+    /// Switches it off: something was attached for so long so far.
+    pub fn release(&mut self, attached_ns: u64) {
+        self.counted_ns = self.counted_ns(attached_ns);
+        self.stats = None;
+    }
+
+    /// For how long it was counted so far, ns; 0 if the kernel does not count.
+    pub fn counted_ns(&self, attached_ns: u64) -> u64 {
+        let held = self.stats.as_ref().map(|_| attached_ns);
+        let held_ns = held.map_or(0, |now| now.saturating_sub(self.since_ns));
+        self.counted_ns + held_ns
+    }
+
+    /// By what counted runs and run times are to be multiplied; 1 if nothing was counted.
+    pub fn scale(&self, attached_ns: u64) -> f64 {
+        match self.counted_ns(attached_ns) {
+            0 => 1.0,
+            counted_ns => (attached_ns as f64 / counted_ns as f64).max(1.0),
+        }
+    }
+}
+
 /// Runs and run time (ns) of a program, over the time [`RunTimeStats`] was held.
 pub(crate) fn run_time(program: BorrowedFd<'_>) -> Option<(u64, u64)> {
     program_info(program).map(|info| (info.run_cnt, info.run_time_ns))

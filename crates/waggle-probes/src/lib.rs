@@ -19,6 +19,7 @@ mod object;
 pub mod own;
 pub mod point;
 pub mod programs;
+mod record;
 pub mod ring;
 pub mod sample;
 pub mod sched;

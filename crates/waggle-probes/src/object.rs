@@ -1,8 +1,7 @@
 //! How is an object of the kernel half loaded, set, attached and read?
 //!
-//! What the probes in servers share: [`statement`](crate::statement), [`lock`](crate::lock) and
-//! [`burn`](crate::burn) say which programs go where. Neighbours: [`kernel`] knows what this kernel
-//! can do, `ring` reads events.
+//! What the probes share: they say which programs go where, and what the maps hold. Neighbours:
+//! [`kernel`] knows what this kernel can do, `ring` reads events.
 //!
 //! Invariant: nothing is attached at a place whose bytes are not those that were decoded.
 
@@ -158,10 +157,12 @@ impl Loaded {
 
     /// The map of that name; of data sections, whose names the object's comes before, the end.
     pub(crate) fn map(&self, name: &str) -> Map<'_> {
-        self.0
-            .maps()
-            .find(|m| m.name().to_string_lossy().ends_with(name))
-            .expect("the map is in the object")
+        let mut maps = self.0.maps();
+        let found = maps.find(|map| {
+            let found = map.name().to_string_lossy();
+            found == name || (name.starts_with('.') && found.ends_with(name))
+        });
+        found.expect("the map is in the object")
     }
 
     /// Opens the ring buffer `events` for reading.
@@ -186,6 +187,24 @@ impl Loaded {
             .map_err(refused)
     }
 
+    /// Empties a map. Nothing that writes it may be attached meanwhile.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub(crate) fn clear(&self, map: &str) -> Result<(), ProbeError> {
+        let map = self.map(map);
+        // All first: who deletes while he goes through a table begins again with every key.
+        let keys: Vec<Vec<u8>> = map.keys().collect();
+        for key in keys {
+            match map.delete(&key) {
+                Ok(()) => {}
+                Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => {}
+                Err(error) => return Err(refused(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// The words at these offsets of the map `counters`, each summed over all processors.
     ///
     /// # Errors
@@ -201,6 +220,29 @@ impl Loaded {
             word.map_or(0, u64::from_ne_bytes)
         };
         Ok(at.map(|at| values.iter().map(|value| word(value, at)).sum()))
+    }
+
+    /// The word at this offset of a map's only value, by processor.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub(crate) fn by_processor(&self, map: &str, at: usize) -> Result<Vec<u64>, ProbeError> {
+        let values = self
+            .map(map)
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(refused)?
+            .unwrap_or_default();
+        let word = |value: &Vec<u8>| {
+            let word = value.get(at..at + 8).and_then(|b| b.try_into().ok());
+            word.map_or(0, u64::from_ne_bytes)
+        };
+        Ok(values.iter().map(word).collect())
+    }
+
+    /// The same, summed over all processors; 0 if the map cannot be read.
+    pub(crate) fn sum(&self, map: &str, at: usize) -> u64 {
+        let words = self.by_processor(map, at).unwrap_or_default();
+        words.iter().sum()
     }
 
     /// Runs and total run time (ns) of `program`, as the kernel counted them while

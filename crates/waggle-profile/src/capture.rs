@@ -252,7 +252,7 @@ impl Capture {
             // The head of a wake-up is the waker's, which may be another process's.
             let is_own = !matches!(
                 record,
-                timeline::Record::Wakes { .. } | timeline::Record::Stack { .. }
+                timeline::Record::Wakes { .. } | timeline::Record::Stack(_)
             );
             if is_own {
                 sums.thread(thread_of(head), head.tgid, name);
@@ -277,12 +277,9 @@ impl Capture {
         } = self;
         let ns = sampler.period_ns();
         sampler.read(|head, record| match record {
-            sample::Record::Stack(timeline::Record::Stack {
-                number,
-                end,
-                frames,
-            }) => stacks.add(*number, head.tgid, *end, addresses(frames)),
-            sample::Record::Stack(_) => {}
+            sample::Record::Stack(stack) => {
+                stacks.add(stack.number, head.tgid, stack.end, addresses(stack.frames));
+            }
             sample::Record::Sample(sample) => {
                 let thread = sums.thread(thread_of(head), head.tgid, Some(sample.name));
                 let inner = match sample.in_kernel {

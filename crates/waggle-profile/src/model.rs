@@ -3,7 +3,10 @@
 //! Frames, stacks and whose time it is are tables that [`Entry`] and [`Timed`] name by index. A
 //! run directory keeps a profile as `profile.json`.
 //!
-//! Invariant: in a [`Profile`] that this module made or read, every index is in range.
+//! Invariant: in a [`Profile`] that this module made or read, every index is in range; a process is
+//! known by its pid and by when it was started, and two of them have two names.
+
+mod merge;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -87,10 +90,15 @@ pub struct Stack {
 /// Whose time it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Who {
-    /// Name and pid, such as `mysqld 4711`.
+    /// Name and pid, such as `mysqld 4711`; another process of that name and pid, later in the
+    /// same profile, is `mysqld 4711 (2)`.
     pub process: Arc<str>,
     /// The process's pid.
     pub pid: u32,
+    /// When the process was started, ns since boot, to 10 ms, since a pid is used again; none if
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ns: Option<u64>,
     /// What the thread is there for: `user thread`, `log writer`; its name, if that says more.
     pub role: Arc<str>,
     /// The thread's name and id, such as `connection 4712`, if threads were to be told apart.
@@ -154,6 +162,9 @@ pub struct Process {
     pub process: Arc<str>,
     /// Its pid.
     pub pid: u32,
+    /// As in [`Who::start_ns`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ns: Option<u64>,
     /// The time it spent on processors meanwhile, as the kernel accounts for it, ns; what its
     /// samples stand for has to come near that. `None` if it could not be read at both ends.
     pub cpu_ns: Option<u64>,
@@ -326,38 +337,6 @@ impl Profile {
             ..self.clone()
         }
     }
-
-    /// Adds a profile of the same kind that was recorded after this one.
-    pub fn merge(&mut self, other: &Profile) {
-        let shift = self.duration_ns;
-        let mut all = Builder::of(std::mem::take(self));
-        let whos: Vec<WhoId> = other.whos.iter().map(|w| all.who(w.clone())).collect();
-        let frames: Vec<FrameId> = other.frames.iter().map(|f| all.frame(f.clone())).collect();
-        let stack = |stack: &Stack| Stack {
-            frames: stack
-                .frames
-                .iter()
-                .map(|id| frames[id.0 as usize])
-                .collect(),
-            truncated: stack.truncated,
-        };
-        let stacks: Vec<StackId> = other.stacks.iter().map(|s| all.stack(stack(s))).collect();
-        for entry in &other.entries {
-            let (who, stack) = (whos[entry.who.0 as usize], stacks[entry.stack.0 as usize]);
-            all.add(who, entry.kind, stack, entry.samples, entry.ns);
-        }
-        all.profile
-            .timeline
-            .extend(other.timeline.iter().map(|t| Timed {
-                at_ns: t.at_ns.saturating_add(shift),
-                who: whos[t.who.0 as usize],
-                stack: stacks[t.stack.0 as usize],
-                ..*t
-            }));
-        all.profile.threads.extend(other.threads.clone());
-        all.add_facts(other);
-        *self = all.finish();
-    }
 }
 
 /// Makes a profile: gives frames, stacks and whos their numbers, and sums entries.
@@ -443,40 +422,6 @@ impl Builder {
         let entry = &mut entries[at];
         entry.samples = entry.samples.saturating_add(samples);
         entry.ns = entry.ns.saturating_add(ns);
-    }
-
-    /// Adds what another profile says beside its time: duration, statements, losses.
-    fn add_facts(&mut self, other: &Profile) {
-        let mine = &mut self.profile;
-        if mine.started.is_empty() {
-            mine.started.clone_from(&other.started);
-        }
-        mine.frequency_hz = mine.frequency_hz.max(other.frequency_hz);
-        mine.duration_ns = mine.duration_ns.saturating_add(other.duration_ns);
-        for digest in &other.digests {
-            match mine.digests.iter_mut().find(|d| d.digest == digest.digest) {
-                Some(found) => {
-                    found.statements = found.statements.saturating_add(digest.statements);
-                    found.cpu_ns = found.cpu_ns.saturating_add(digest.cpu_ns);
-                }
-                None => mine.digests.push(digest.clone()),
-            }
-        }
-        for process in &other.processes {
-            match mine.processes.iter_mut().find(|p| p.pid == process.pid) {
-                Some(found) => {
-                    let both = found.cpu_ns.zip(process.cpu_ns);
-                    found.cpu_ns = both.map(|(a, b)| a.saturating_add(b));
-                }
-                None => mine.processes.push(process.clone()),
-            }
-        }
-        for note in &other.notes {
-            if !mine.notes.contains(note) {
-                mine.notes.push(note.clone());
-            }
-        }
-        mine.lost.add(&other.lost);
     }
 
     /// The profile, digests and time in their order.

@@ -17,6 +17,7 @@ fn who(role: &str, digest: Option<&str>) -> Who {
     Who {
         process: "target 7".into(),
         pid: 7,
+        start_ns: None,
         role: role.into(),
         thread: None,
         digest: digest.map(Arc::from),
@@ -62,6 +63,67 @@ fn merged_profiles_have_the_time_of_both() {
     assert_eq!(all.lost.by_cause["ring full"], 6);
     let names: Vec<&str> = all.frames_of(StackId(1)).map(|f| &*f.name).collect();
     assert_eq!(names, ["main", "sweep"]);
+}
+
+/// A recording of a process of pid 7 that was started at this time, and used 100 ns.
+fn recording(start_ns: Option<u64>, ns: u64) -> Profile {
+    let mut one = profile("user", &["main", "work"], ns);
+    one.whos[0].start_ns = start_ns;
+    one.processes.push(Process {
+        process: "target 7".into(),
+        pid: 7,
+        start_ns,
+        cpu_ns: Some(100),
+    });
+    one
+}
+
+#[test]
+fn a_pid_that_is_used_again_is_another_process() {
+    let mut all = recording(Some(10), 1);
+    all.merge(&recording(Some(20), 2));
+    all.merge(&recording(Some(10), 4));
+    all.merge(&recording(Some(20), 8));
+    // One that was told apart already.
+    let mut both = recording(Some(30), 16);
+    both.merge(&recording(Some(20), 32));
+    all.merge(&both);
+    let of = |process: &str| {
+        let filter = Filter {
+            process: Some(process.to_owned()),
+            ..Filter::default()
+        };
+        all.filter(&filter).total_ns(Kind::OnCpu)
+    };
+    let names = ["target 7", "target 7 (2)", "target 7 (3)"];
+    assert_eq!(names.map(of), [5, 2 + 8 + 32, 16]);
+    assert_eq!((all.whos.len(), all.entries.len()), (3, 3));
+    assert_eq!(all.total_ns(Kind::OnCpu), 63);
+    let seen: Vec<u32> = all.timeline.iter().map(|t| t.who.0).collect();
+    assert_eq!(seen, [0, 1, 0, 1, 2, 1]);
+    let processes: Vec<_> = all
+        .processes
+        .iter()
+        .map(|p| (&*p.process, p.start_ns, p.cpu_ns))
+        .collect();
+    let expected = [
+        ("target 7", Some(10), Some(200)),
+        ("target 7 (2)", Some(20), Some(300)),
+        ("target 7 (3)", Some(30), Some(100)),
+    ];
+    assert_eq!(processes, expected);
+    assert_eq!(Profile::from_json(&all.to_json()).unwrap(), all);
+}
+
+#[test]
+fn of_a_profile_that_knows_no_starts_the_pid_tells() {
+    let mut all = recording(None, 1);
+    all.merge(&recording(None, 2));
+    assert_eq!((all.whos.len(), all.processes.len()), (1, 1));
+    assert_eq!(all.processes[0].cpu_ns, Some(200));
+    // An earlier version wrote no such field.
+    let text = String::from_utf8(all.to_json()).unwrap();
+    assert!(!text.contains("start_ns"), "{text}");
 }
 
 #[test]

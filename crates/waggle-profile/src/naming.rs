@@ -16,7 +16,7 @@ use crate::kallsyms::Kallsyms;
 use crate::model::{
     BETWEEN, Builder, Frame, FrameId, Kind, Profile, Stack, StackId, Timed, UNFINISHED, Who, WhoId,
 };
-use crate::processes::of_thread;
+use crate::processes::{of_thread, tell_apart};
 use crate::roles::{self, Known};
 use crate::sums::{Inner, Key, Met};
 
@@ -55,6 +55,7 @@ pub(crate) fn profile(capture: &mut Capture, started: String) -> Profile {
     };
     let sums: Vec<_> = capture.sums.sums.iter().map(|(k, s)| (*k, *s)).collect();
     let timed = capture.sums.timed.take().unwrap_or_default();
+    tell_apart(&mut capture.processes);
     let mut naming = Naming {
         places: Places::new(detail),
         kernel: match capture.options.kernel {
@@ -128,6 +129,7 @@ impl Naming<'_> {
         let role = self.role(key);
         let met = self.met(key.thread);
         let process = of_thread(&self.capture.processes, met.pid, met.thread.began_ns);
+        let start_ns = process.map(|process| process.start_ns);
         let label = process.map_or_else(|| Arc::from(format!("{}", met.pid)), |p| p.label.clone());
         let heard = self.capture.heard();
         let digest = match ran {
@@ -152,6 +154,7 @@ impl Naming<'_> {
         let who = Who {
             process: label,
             pid: met.pid,
+            start_ns,
             role,
             thread,
             digest,

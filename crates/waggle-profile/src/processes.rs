@@ -3,7 +3,7 @@
 //! Invariant: a process is known by what it was when it was first seen; one that has ended keeps
 //! its name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(crate) struct Process {
     /// Where the kernel has put code of its own into it.
     pub(crate) vdso: Range<u64>,
     /// When it was started, to 10 ms, ns since boot: another process of this id began later.
-    start_ns: u64,
+    pub(crate) start_ns: u64,
     /// It is there no more; its id may be another's.
     pub(crate) ended: bool,
     /// The kernel half could not be told of it, all of the time or for a part.
@@ -108,6 +108,7 @@ impl Process {
         model::Process {
             process: Arc::clone(&self.label),
             pid: self.pid,
+            start_ns: Some(self.start_ns),
             cpu_ns: self.used_ns,
         }
     }
@@ -119,6 +120,20 @@ pub(crate) fn of_thread(processes: &[Process], pid: u32, began_ns: u64) -> Optio
     let first = known.next();
     // In the order in which they began.
     known.rfind(|p| p.start_ns <= began_ns).or(first)
+}
+
+/// Gives those of one name and id names of their own: `sh 4711`, `sh 4711 (2)`.
+pub(crate) fn tell_apart(processes: &mut [Process]) {
+    let mut taken = HashSet::new();
+    for process in processes {
+        let mut label = Arc::clone(&process.label);
+        let mut count = 1u32;
+        while !taken.insert(Arc::clone(&label)) {
+            count += 1;
+            label = Arc::from(format!("{} ({count})", process.label));
+        }
+        process.label = label;
+    }
 }
 
 /// When a process was started, ns since boot, to a tick of the kernel's 100 Hz.
@@ -228,5 +243,27 @@ mod tests {
             ["first", "first", "second", "second"]
         );
         assert!(of_thread(&both, u32::MAX, 0).is_none());
+    }
+
+    #[test]
+    fn processes_that_had_one_name_and_id_get_names_of_their_own() {
+        let process = |start_ns, label: &str| Process {
+            start_ns,
+            label: Arc::from(label),
+            ..Process::open(std::process::id()).unwrap()
+        };
+        let mut all = [
+            process(100, "sh 7"),
+            process(200, "sh 7"),
+            process(200, "sh 8"),
+            process(300, "sh 7"),
+        ];
+        for _ in 0..2 {
+            tell_apart(&mut all);
+            let labels = all.each_ref().map(|process| &*process.label);
+            assert_eq!(labels, ["sh 7", "sh 7 (2)", "sh 8", "sh 7 (3)"]);
+        }
+        let facts = all[1].facts();
+        assert_eq!((&*facts.process, facts.start_ns), ("sh 7 (2)", Some(200)));
     }
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -111,16 +112,19 @@ impl Known {
     /// Programs to remember; more are looked at again.
     const COUNT_MAX: usize = 64;
 
-    fn inspect(&mut self, exe: &Path, facts: &fs::Metadata) -> io::Result<Option<Program>> {
+    fn inspect(&mut self, exe: &File, facts: &fs::Metadata) -> io::Result<Option<Program>> {
         let (size, changed) = (facts.size(), (facts.ctime(), facts.ctime_nsec()));
         let id = (facts.dev(), facts.ino(), size, changed.0, changed.1);
         if let Some(program) = self.0.get(&id) {
             return Ok(program.clone());
         }
-        let program = match binary::inspect(exe) {
+        // By the file that is open: its process may end between two looks, and half of an answer
+        // would be remembered for every other server of the same program.
+        let exe = PathBuf::from(format!("/proc/self/fd/{}", exe.as_raw_fd()));
+        let program = match binary::inspect(&exe) {
             Ok(binary) => Some(Program {
                 binary,
-                version_variable: binary::version_variable(exe),
+                version_variable: binary::version_variable(&exe),
             }),
             Err(NotAServerBinary::Io(error)) => return Err(error),
             Err(_) => None,
@@ -226,11 +230,10 @@ pub(crate) fn look_at(pid: u32, known: &mut Known) -> Result<ServerProcess, NotA
         _ => NotAServer::Io { pid, cause: error },
     };
     let link = fs::read_link(proc_path(pid, "exe")).map_err(failed)?;
-    let facts = fs::metadata(proc_path(pid, "exe")).map_err(failed)?;
+    let file = File::open(proc_path(pid, "exe")).map_err(failed)?;
+    let facts = file.metadata().map_err(failed)?;
     let (exe, exe_deleted) = without_deleted_mark(link);
-    let program = known
-        .inspect(&proc_path(pid, "exe"), &facts)
-        .map_err(failed)?;
+    let program = known.inspect(&file, &facts).map_err(failed)?;
     let Some(Program {
         binary,
         version_variable,

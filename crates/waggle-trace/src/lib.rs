@@ -13,6 +13,7 @@ pub mod event;
 pub mod latch;
 pub mod pipeline;
 pub mod resolve;
+pub mod slices;
 pub mod source;
 pub mod stack;
 pub mod stagefile;

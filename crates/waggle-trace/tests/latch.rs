@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use waggle_probes::clock::now_ns;
 use waggle_server::Flavour;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_trace::latch::{Kind, Options, Source, Wait};
@@ -43,6 +44,11 @@ struct Target {
 
 impl Target {
     fn start(variant: &str, frame_pointers: bool, barge_percent: u32) -> Self {
+        Self::start_for(variant, frame_pointers, barge_percent, 120)
+    }
+
+    /// Each thread takes the latch so many times.
+    fn start_for(variant: &str, frame_pointers: bool, barge_percent: u32, times: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/targets/latch.c");
         let binary = folder.path().join("latch");
@@ -59,7 +65,8 @@ impl Target {
         assert!(built.unwrap().success());
         let log = folder.path().join("log");
         let mut child = Command::new(&binary)
-            .args([variant, "6", "120", &barge_percent.to_string(), "1000"])
+            .args([variant, "6", &times.to_string()])
+            .args([&barge_percent.to_string(), "1000"])
             .arg(&log)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -85,7 +92,16 @@ impl Target {
     }
 
     /// Lets it work to its end under the tracer; returns the waits, and what it knows itself.
-    fn run(mut self, source: &mut Source) -> (Vec<Wait>, Truth) {
+    fn run(self, source: &mut Source) -> (Vec<Wait>, Truth) {
+        self.run_with(source, |_, _| ())
+    }
+
+    /// The same; `between` is called after each look at the ring, with where waits go.
+    fn run_with(
+        mut self,
+        source: &mut Source,
+        mut between: impl FnMut(&mut Source, &mut Vec<Wait>),
+    ) -> (Vec<Wait>, Truth) {
         self.input.write_all(b"go\n").unwrap();
         let (done, is_done) = mpsc::channel();
         let mut output = self.output;
@@ -98,6 +114,7 @@ impl Target {
         let mut waits = Vec::new();
         let line = loop {
             source.poll(|wait| waits.push(wait.clone()));
+            between(source, &mut waits);
             match is_done.recv_timeout(Duration::from_millis(5)) {
                 Ok(line) => break line,
                 Err(_) => assert!(began.elapsed() < DEADLINE, "the program does not end"),
@@ -278,6 +295,85 @@ fn a_word_slept_on() {
 #[test]
 fn an_event_with_static_probes() {
     check("ttas", true, 30);
+}
+
+/// Attached and detached in turns: every wait is within one turn, and told as if there were no
+/// other.
+fn check_in_slices(variant: &str) {
+    const SLICE: Duration = Duration::from_millis(100);
+    if skipped() {
+        return;
+    }
+    let target = Target::start_for(variant, true, 30, 1_200);
+    let mut source = Source::attach(&Options {
+        pid: target.child.id(),
+        flavour: None,
+        ring_bytes: 4 << 20,
+        usdt: (variant == "ttas").then(|| "latch".to_owned()),
+        futexes: true,
+        rw_locks: false,
+    })
+    .unwrap();
+    let mut turn = Instant::now();
+    let mut slices = vec![(now_ns(), u64::MAX)];
+    let mut is_attached = true;
+    let mut asleep = 0;
+    let (waits, truth) = target.run_with(&mut source, |source, waits| {
+        if turn.elapsed() < SLICE {
+            return;
+        }
+        if is_attached {
+            let ends_ns = now_ns();
+            source.ends_at(ends_ns);
+            slices.last_mut().unwrap().1 = ends_ns;
+            asleep += source
+                .pause(u64::MAX, |wait| waits.push(wait.clone()))
+                .asleep;
+        } else {
+            assert!(source.resume().unwrap(), "all of it is attached again");
+            slices.push((now_ns(), u64::MAX));
+            source.begins_at(slices.last().unwrap().0);
+        }
+        is_attached = !is_attached;
+        turn = Instant::now();
+    });
+    let counters = source.counters();
+    let compared = compare(&waits, &truth);
+    println!(
+        "{variant} in {} slices: {compared:?} {counters:?}",
+        slices.len()
+    );
+    assert_eq!((counters.lost, counters.torn), (0, 0));
+    assert!(slices.len() > 3 && asleep > 0, "{asleep} of {slices:?}");
+    assert_eq!(counters.began, counters.waits + asleep);
+    let of_one = |wait: &Wait| {
+        let mut within = slices.iter();
+        within.any(|(from, to)| *from <= wait.from_ns && wait.to_ns <= *to)
+    };
+    assert!(waits.iter().all(of_one), "a wait that is in no slice");
+    assert!(compared.waits > 50, "{compared:?}");
+    let known: u64 = truth.waited.iter().map(|wait| wait.3).sum();
+    assert!(compared.sleeps < known, "only a part of the time");
+    // Who slept before a slice began is woken in it unseen, and holds the latch then.
+    let attributable_ns = compared.true_ns - compared.unobserved_ns.min(compared.true_ns);
+    assert!(
+        compared.right_ns * 100 >= attributable_ns * 90,
+        "holders: {compared:?}"
+    );
+    assert!(
+        compared.false_parts * 50 <= compared.parts,
+        "false holders: {compared:?}"
+    );
+}
+
+#[test]
+fn a_word_slept_on_in_slices_of_time() {
+    check_in_slices("futex");
+}
+
+#[test]
+fn an_event_with_static_probes_in_slices_of_time() {
+    check_in_slices("ttas");
 }
 
 /// A throw-away server, if it is installed.

@@ -38,7 +38,7 @@ struct Outcome {
 /// Changes of all tables.
 pub(super) struct Batch {
     tables: Vec<Outcomes>,
-    /// Row changes that went in.
+    /// Changes of rows that went in, as the log has them: one of a key comes to two outcomes.
     pub(super) changes: u64,
     bytes: usize,
 }
@@ -75,7 +75,6 @@ impl Batch {
     fn outcome(&mut self, table: usize, key: &[u8]) -> &mut Outcome {
         // What a map and a list take for an entry, about.
         const ENTRY_BYTES: usize = 128;
-        self.changes += 1;
         let table = &mut self.tables[table];
         let place = match table.places.get(key) {
             Some(place) => *place,
@@ -134,13 +133,13 @@ fn deletes(
     sql: &mut Vec<u8>,
     send: &mut dyn FnMut(&[u8]) -> Result<(), CopyError>,
 ) -> Result<(), CopyError> {
-    let is_single = shape.key.len() == 1;
+    let is_listed = shape.is_listed();
     let column = &shape.table.columns[shape.key[0]];
     let is_first = |outcome: &&Outcome| outcome.row.is_none() || is_building;
     let mut count = 0;
     sql.clear();
     for outcome in outcomes.list.iter().filter(is_first) {
-        match (count, is_single) {
+        match (count, is_listed) {
             (0, true) => {
                 sql.extend_from_slice(&shape.delete);
                 sql.extend_from_slice(column.quoted().as_bytes());

@@ -138,6 +138,7 @@ impl<'t> Changes<'t> {
         while let Some(change) = rows.next().map_err(wire)? {
             let added = add(&change, shape, *place, &mut self.scratch, batch);
             added.map_err(|error| refusal(shape, error))?;
+            batch.changes += 1;
         }
         Ok(())
     }

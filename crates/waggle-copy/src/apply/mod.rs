@@ -82,10 +82,10 @@ pub fn run(
 ) -> Result<Position, CopyError> {
     let aim = match goal {
         Goal::At(position) => Some(position.clone()),
-        Goal::CaughtUp => {
+        Goal::CaughtUp => Some(patiently(control, || {
             let mut source = session::source(&plan.source)?;
-            Some(spool::now(&mut source)?)
-        }
+            spool::now(&mut source)
+        })?),
         Goal::Stopped => None,
     };
     if aim.as_ref().is_some_and(|aim| aim.is_within(from)) {
@@ -95,8 +95,11 @@ pub fn run(
         .iter()
         .map(|table| Shape::new(table, ranges))
         .collect();
-    let mut target = Target::connect(plan)?;
-    let is_building = control.phase() == Phase::Keys && target.is_building()?;
+    let (target, is_building) = patiently(control, || {
+        let mut target = Target::connect(plan)?;
+        let is_building = control.phase() == Phase::Keys && target.is_building()?;
+        Ok((target, is_building))
+    })?;
     let mut applier = Applier {
         plan,
         target,
@@ -113,6 +116,7 @@ pub fn run(
         began: None,
         held: false,
         transactions: 0,
+        changes_sent: 0,
         newest_us: 0,
     };
     let mut reader = spool.reader(from)?;
@@ -129,6 +133,28 @@ pub fn run(
         applier.position = applier.target.recover(error, &mut restart, control)?;
         applier.forget();
         reader = spool.reader(&applier.position)?;
+    }
+}
+
+/// Asks again while a server is away, for as long as one is waited for when it is lost later.
+///
+/// # Errors
+/// What was asked, once it is another error or that long has passed; [`CopyError::Stopped`].
+pub(crate) fn patiently<T>(
+    control: &Control,
+    mut ask: impl FnMut() -> Result<T, CopyError>,
+) -> Result<T, CopyError> {
+    let deadline = Instant::now() + target::PATIENCE;
+    loop {
+        match ask() {
+            Err(error) if target::is_away(&error) && Instant::now() < deadline => {
+                if control.is_stopping() {
+                    return Err(CopyError::Stopped);
+                }
+                std::thread::sleep(target::RETRY);
+            }
+            done => return done,
+        }
     }
 }
 
@@ -168,6 +194,9 @@ struct Applier<'p> {
     held: bool,
     /// In the batch.
     transactions: u64,
+    /// Of rows, sent and not committed: they are counted once they are, also when a batch is
+    /// begun again.
+    changes_sent: u64,
     /// When the newest transaction that was read was committed at the source.
     newest_us: u64,
 }
@@ -217,6 +246,7 @@ impl Applier<'_> {
         self.began = None;
         self.held = false;
         self.transactions = 0;
+        self.changes_sent = 0;
     }
 
     /// Reads a transaction into the batch; whether there was one.
@@ -330,9 +360,7 @@ impl Applier<'_> {
             .statements(&self.changes.shapes, self.is_building, &mut |sql| {
                 target.add(sql)
             })?;
-        self.control
-            .changes
-            .fetch_add(self.batch.changes, Ordering::Relaxed);
+        self.changes_sent += self.batch.changes;
         self.batch.clear();
         Ok(())
     }
@@ -352,6 +380,8 @@ impl Applier<'_> {
             reader.release()?;
         }
         Control::add(&self.control.transactions, self.transactions);
+        Control::add(&self.control.changes, self.changes_sent);
+        self.changes_sent = 0;
         self.say_lag(reader);
         self.is_dirty = false;
         self.began = None;

@@ -8,7 +8,7 @@ use waggle_wire::binlog::table_map::{self, Meaning, TableMap};
 use waggle_wire::binlog::value::{ColumnValue, escape_literal};
 
 use crate::error::CopyError;
-use crate::range::{Range, above, up_to};
+use crate::range::{Range, above, equatable, up_to};
 use crate::table::{Column, Kind, Table};
 
 /// The collation of binary data, as the log numbers it.
@@ -103,7 +103,13 @@ impl<'t> Shape<'t> {
         Ok(())
     }
 
-    /// Appends a key's values as `a = 1 AND b = 2` has them, or alone where there is one column.
+    /// Whether keys are values of one column that can stand in a list. Those of a SET cannot: large
+    /// ones are compared otherwise than small ones.
+    pub(super) fn is_listed(&self) -> bool {
+        matches!(self.key[..], [only] if self.table.columns[only].kind != Kind::Set)
+    }
+
+    /// Appends a key's values as `a = 1 AND b = 2` has them, or alone where they are listed.
     pub(super) fn put_key(
         &self,
         place: usize,
@@ -111,8 +117,16 @@ impl<'t> Shape<'t> {
         out: &mut Vec<u8>,
     ) -> Result<(), waggle_wire::Error> {
         let column = &self.table.columns[self.key[place]];
-        if self.key.len() > 1 {
-            let joint = if place > 0 { " AND " } else { "" };
+        let joint = if place > 0 { " AND " } else { "" };
+        if column.kind == Kind::Set {
+            let mut number = Vec::new();
+            value.literal(&mut number)?;
+            let number = String::from_utf8_lossy(&number);
+            let comparison = format!("{joint}{} = {number}", equatable(column, &number));
+            out.extend_from_slice(comparison.as_bytes());
+            return Ok(());
+        }
+        if !self.is_listed() {
             let comparison = format!("{joint}{} = ", column.quoted());
             out.extend_from_slice(comparison.as_bytes());
         }

@@ -1,8 +1,9 @@
 //! The target's session: statements of a transaction, sent together, and a commit that is known.
 //!
 //! Neighbour: the parent decides when. Invariants: changes and position are stored in one
-//! transaction; a commit whose answer was lost is looked up, never repeated blindly; a statement
-//! that the target took with a warning is not committed.
+//! transaction, which holds the job's row from its beginning; a commit whose answer was lost is
+//! looked up, never repeated blindly; a statement that the target took with a warning is not
+//! committed.
 
 use std::time::{Duration, Instant};
 
@@ -18,11 +19,11 @@ use crate::session;
 
 /// Bytes of statements that are sent together, about.
 const PACKET_BYTES: usize = 1 << 20;
-/// What a packet has besides its statements.
-const PACKET_EXTRA: usize = 64;
+/// What a packet has besides its statements, of which the first locks the job.
+const PACKET_EXTRA: usize = 256;
 /// So long a target may be away.
-const PATIENCE: Duration = Duration::from_secs(600);
-const RETRY: Duration = Duration::from_millis(200);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const RETRY: Duration = Duration::from_millis(200);
 
 /// Where transactions that are prepared and not yet ended are kept.
 const PREPARED: &str = "CREATE TABLE IF NOT EXISTS waggle_copy.prepared (
@@ -98,7 +99,13 @@ impl<'p> Target<'p> {
             self.send()?;
         }
         if !self.is_begun && self.packet.is_empty() {
-            self.packet.extend_from_slice(b"BEGIN");
+            // A server may go on with the packet of a session that was lost. Whoever asks for the
+            // position then has to wait for its end.
+            let begin = format!(
+                "BEGIN;UPDATE waggle_copy.jobs SET owner = owner WHERE job = '{}'",
+                self.plan.job.name()
+            );
+            self.packet.extend_from_slice(begin.as_bytes());
         }
         if !self.packet.is_empty() {
             self.packet.push(b';');
@@ -232,7 +239,7 @@ impl<'p> Target<'p> {
 }
 
 /// A server that is gone, starts or has no room for a session.
-fn is_away(error: &CopyError) -> bool {
+pub(super) fn is_away(error: &CopyError) -> bool {
     error.is_lost() || matches!(error.errno(), Some(1040 | 1203))
 }
 

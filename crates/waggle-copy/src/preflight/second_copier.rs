@@ -8,10 +8,14 @@ use super::refusal;
 use crate::error::{CopyError, Finding};
 use crate::job::Plan;
 
+/// How long the lock is waited for, seconds: the session of a copier that has just ended, by a
+/// signal or a kill, is not gone at once on a busy server.
+const PATIENCE_S: u32 = 3;
+
 /// Takes the lock; says who has it when it cannot be had.
 pub(super) fn take(target: &mut Connection, plan: &Plan) -> Result<Vec<Finding>, CopyError> {
     let name = lock_name(plan);
-    let sql = format!("SELECT GET_LOCK('{name}', 0), IS_USED_LOCK('{name}'), CONNECTION_ID()");
+    let sql = format!("SELECT GET_LOCK('{name}', {PATIENCE_S}), IS_USED_LOCK('{name}')");
     let rows = target.query_rows(sql.as_bytes());
     let rows = rows.map_err(CopyError::target("taking the lock against a second copier"))?;
     let value = |at: usize| {

@@ -7,13 +7,14 @@
 
 mod predicate;
 mod probe;
+mod space;
 mod split;
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
-pub(crate) use predicate::hex;
 pub use predicate::{above, equal, key_expressions, order, up_to};
+pub(crate) use predicate::{equatable, hex, number};
 pub use split::split;
 
 /// The values of a key's columns (or of the first of them), each as the text protocol gives it in

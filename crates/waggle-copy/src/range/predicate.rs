@@ -32,14 +32,28 @@ pub fn up_to(table: &Table, bound: &KeyValue) -> String {
     compared(table, bound, "<", "<=")
 }
 
-/// The condition for the one row of a whole key. An ENUM that is compared with a number is equal
-/// by its number, and its index can be used, which an expression's cannot.
+/// The condition for the one row of a whole key.
 pub fn equal(table: &Table, key: &KeyValue) -> String {
     let columns = table.key_columns().zip(&key.0);
     let parts: Vec<String> = columns
-        .map(|(column, value)| format!("{} = {}", column.quoted(), literal(column, value)))
+        .map(|(column, value)| {
+            let value = literal(column, value);
+            format!("{} = {value}", equatable(column, &value))
+        })
         .collect();
     parts.join(" AND ")
+}
+
+/// What is equal to a literal. An ENUM that is compared with a number is equal by its number, and
+/// its index can be used, which an expression's cannot. So can a SET's; but its number becomes a
+/// DOUBLE, with the 64th member for a sign, so that holds only for a small one.
+pub(crate) fn equatable(column: &Column, literal: &str) -> String {
+    const EXACT: u64 = 1 << 53;
+    let is_exact = literal.parse::<u64>().is_ok_and(|number| number < EXACT);
+    match column.kind {
+        Kind::Set if !is_exact => number(column),
+        _ => column.quoted(),
+    }
 }
 
 fn compared(table: &Table, bound: &KeyValue, strict: &str, last: &str) -> String {
@@ -69,15 +83,25 @@ fn compared(table: &Table, bound: &KeyValue, strict: &str, last: &str) -> String
 /// A column in a comparison. An ENUM compares as text but is ordered by its number.
 fn comparable(column: &Column) -> String {
     match column.kind {
-        Kind::Enum | Kind::Set => format!("{} + 0", column.quoted()),
+        Kind::Enum | Kind::Set => number(column),
         _ => column.quoted(),
     }
 }
 
 fn expression(column: &Column) -> String {
     match column.kind {
-        Kind::Enum | Kind::Set | Kind::Bit => format!("{} + 0", column.quoted()),
+        Kind::Enum | Kind::Set | Kind::Bit => number(column),
         _ => column.quoted(),
+    }
+}
+
+/// The number that a server keeps of a value. In a sum a SET is a DOUBLE: members beyond the 53rd
+/// take the digits of the first ones away, and two sets look like one. And MariaDB complains of a
+/// cast of the 64th, which is the sign.
+pub(crate) fn number(column: &Column) -> String {
+    match column.kind {
+        Kind::Set => format!("({} & {})", column.quoted(), u64::MAX),
+        _ => format!("{} + 0", column.quoted()),
     }
 }
 
@@ -116,4 +140,65 @@ pub(crate) fn hex(value: &[u8]) -> String {
 fn quoted(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tests::{column, table};
+
+    fn key(values: &[&str]) -> KeyValue {
+        KeyValue(
+            values
+                .iter()
+                .map(|value| value.as_bytes().to_vec())
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn an_enum_is_compared_by_its_number() {
+        let mut table = table(&[column("e", Kind::Enum), column("id", Kind::Integer)]);
+        table.key.as_mut().unwrap().columns = vec![0, 1];
+        assert_eq!(key_expressions(&table), ["`e` + 0", "`id`"]);
+        assert_eq!(
+            above(&table, &key(&["2", "7"])),
+            "((`e` + 0 > 2) OR (`e` + 0 = 2 AND `id` > 7))"
+        );
+        assert_eq!(
+            up_to(&table, &key(&["2", "7"])),
+            "((`e` + 0 < 2) OR (`e` + 0 = 2 AND `id` <= 7))"
+        );
+        // A part of the key stands for all keys that begin with it.
+        assert_eq!(up_to(&table, &key(&["2"])), "((`e` + 0 <= 2))");
+        // Text would be compared with the members, and `'2'` may be one of them.
+        assert_eq!(equal(&table, &key(&["2", "7"])), "`e` = 2 AND `id` = 7");
+    }
+
+    #[test]
+    fn a_set_keeps_all_of_its_64_bits() {
+        let table = table(&[column("s", Kind::Set)]);
+        let bits = key(&["9223372036854775809"]);
+        assert_eq!(key_expressions(&table), ["(`s` & 18446744073709551615)"]);
+        assert_eq!(
+            above(&table, &bits),
+            "(((`s` & 18446744073709551615) > 9223372036854775809))"
+        );
+        assert_eq!(
+            equal(&table, &bits),
+            "(`s` & 18446744073709551615) = 9223372036854775809"
+        );
+        // As a DOUBLE it is exact, and the index finds it.
+        assert_eq!(equal(&table, &key(&["5"])), "`s` = 5");
+    }
+
+    #[test]
+    fn bits_are_numbers_that_the_index_knows() {
+        let table = table(&[column("b", Kind::Bit)]);
+        assert_eq!(key_expressions(&table), ["`b` + 0"]);
+        assert_eq!(
+            above(&table, &key(&["18446744073709551614"])),
+            "((`b` > 18446744073709551614))"
+        );
+    }
 }

@@ -1,22 +1,31 @@
 //! Where a table is cut whose key begins with text or bytes.
 //!
-//! Such values have no arithmetic that follows a collation, and every n-th key is a scan. So
-//! values are made up between the least and the greatest, the server's own estimate of the rows
-//! below and above tells which to take (it looks at a few pages of the index), and the key that
-//! comes next after it, in the server's order, is the cut. Neighbour: `split` makes ranges of them.
-//! Invariant: a cut is a key of the table, above the one before by the server's comparison;
-//! whatever is wrong with a made-up value or an estimate makes ranges uneven, never wrong.
+//! Such values have no arithmetic that follows a collation, and every n-th key is a scan. So the
+//! table is parted into many more spans than it will have pieces: a value is made up in the middle
+//! of the span with the most rows, the key that is near it in the server's order parts it, and the
+//! server estimates the rows of both parts (it looks at a few pages of the index). Then spans that
+//! are neighbours are put together to pieces. Because a span ends at keys that are there, gaps in
+//! the values cost a question each, and the next value is made up in what is left.
+//!
+//! InnoDB doubles the estimate of a range that is longer than some pages, and never says more than
+//! a half of the table: two large halves look alike whatever they are. Those of small spans can be
+//! added up.
+//!
+//! Neighbours: `space` makes values up, `split` makes ranges of the cuts. Invariant: a cut is a key
+//! of the table, above the one before by the server's comparison; whatever is wrong with a made-up
+//! value or an estimate makes ranges uneven, never wrong.
 
 use waggle_wire::Connection;
 
+use super::space::{Alphabet, Space};
 use super::{KeyValue, above, up_to};
 use crate::error::CopyError;
-use crate::table::{Column, Kind, Table, quote};
+use crate::table::{Column, Table, quote};
 
-/// Attempts at each cut, each in a half of the space of the one before.
-const STEPS: u32 = 14;
-/// A half is this near to what it should be.
-const NEAR: f64 = 0.05;
+/// Spans of a piece: the last one of a piece is what it can be too large by.
+const SPANS_EACH: u64 = 4;
+/// Attempts to part a span, of a piece. With few keys far from the many it takes more of them.
+const PARTINGS_EACH: u64 = 12;
 /// More pieces of one table take more questions than they save.
 const PIECES_MAX: u64 = 32;
 
@@ -36,34 +45,132 @@ pub(super) fn cuts(
     if pieces < 2 {
         return Ok(Vec::new());
     }
-    let mut keys = Keys { source, table };
-    let (Some(least), Some(greatest)) = (keys.end("ASC")?, keys.end("DESC")?) else {
-        return Ok(Vec::new());
-    };
-    let space = Space::between(alphabet, &least, &greatest);
-    let mut numbers = Vec::new();
-    keys.halve(&space, (space.low, space.high), pieces, &mut numbers)?;
-    let mut cuts: Vec<KeyValue> = Vec::new();
-    for number in numbers {
-        match keys.next(&space.value(number), cuts.last())? {
-            Some(cut) => cuts.push(cut),
-            None => break,
-        }
-    }
-    Ok(cuts)
+    let mut keys = Index { source, table };
+    let spans = spans(&mut keys, &alphabet, table.rows_estimate, pieces)?;
+    let cuts = ends(&spans, pieces).into_iter();
+    Ok(cuts.map(|cut| KeyValue(vec![cut])).collect())
 }
 
-/// Questions about the keys of a table.
-struct Keys<'a> {
+/// The least and the greatest of the keys there are.
+type Ends = Option<(Vec<u8>, Vec<u8>)>;
+
+/// Questions about the first values of a table's keys, each of which takes a few pages.
+trait Keys {
+    /// The least and the greatest; `None` of an empty table.
+    fn ends(&mut self) -> Result<Ends, CopyError>;
+
+    /// Of those above `low` and up to `high`, the last one up to `middle`, or else the first one.
+    fn near(
+        &mut self,
+        low: Option<&[u8]>,
+        high: &[u8],
+        middle: &[u8],
+    ) -> Result<Option<Vec<u8>>, CopyError>;
+
+    /// About how many rows lie above `low` and up to `high`.
+    fn rows(&mut self, low: Option<&[u8]>, high: &[u8]) -> Result<f64, CopyError>;
+}
+
+/// Keys above `low`, or all from the first, and up to `high`; both are there.
+#[derive(Debug)]
+struct Span {
+    low: Option<Vec<u8>>,
+    high: Vec<u8>,
+    /// As the server estimates.
+    rows: f64,
+    /// Nothing was found to part it at.
+    is_whole: bool,
+}
+
+impl Span {
+    fn new(low: Option<Vec<u8>>, high: Vec<u8>, rows: f64) -> Span {
+        Span {
+            low,
+            high,
+            rows,
+            is_whole: false,
+        }
+    }
+}
+
+/// Parts a table of `rows` rows into spans, in the order of keys.
+fn spans(
+    keys: &mut impl Keys,
+    alphabet: &Alphabet,
+    rows: u64,
+    pieces: u64,
+) -> Result<Vec<Span>, CopyError> {
+    let Some((least, greatest)) = keys.ends()? else {
+        return Ok(Vec::new());
+    };
+    let aim = rows as f64 / (SPANS_EACH * pieces) as f64;
+    let mut spans = vec![Span::new(None, greatest, rows as f64)];
+    for _ in 0..PARTINGS_EACH * pieces {
+        let large = spans
+            .iter()
+            .enumerate()
+            .filter(|(_, span)| !span.is_whole && span.rows > aim);
+        let Some((at, span)) = large.max_by(|(_, one), (_, other)| one.rows.total_cmp(&other.rows))
+        else {
+            break;
+        };
+        let low = span.low.as_deref();
+        let space = Space::between(alphabet, low.unwrap_or(&least), &span.high);
+        let found = match space.middle() {
+            Some(middle) => keys.near(low, &span.high, &middle)?,
+            None => None,
+        };
+        // Where all keys above `low` are this one, nothing lies between.
+        let Some(cut) = found.filter(|cut| *cut != span.high) else {
+            spans[at].is_whole = true;
+            continue;
+        };
+        let rows_below = keys.rows(low, &cut)?;
+        let rows_above = keys.rows(Some(&cut), &span.high)?;
+        let below = Span::new(span.low.clone(), cut.clone(), rows_below);
+        let above = Span::new(Some(cut), span.high.clone(), rows_above);
+        spans[at] = above;
+        spans.insert(at, below);
+    }
+    Ok(spans)
+}
+
+/// The ends of all pieces but the last: spans put together so that each has its share of the rows
+/// that those before it have left.
+fn ends(spans: &[Span], pieces: u64) -> Vec<Vec<u8>> {
+    let all: f64 = spans.iter().map(|span| span.rows).sum();
+    let (mut below, mut start) = (0.0, 0.0);
+    let mut ends = Vec::new();
+    for pair in spans.windows(2) {
+        let left = pieces - ends.len() as u64;
+        if left < 2 {
+            break;
+        }
+        below += pair[0].rows;
+        let wanted = start + (all - start) / left as f64;
+        if below + pair[1].rows / 2.0 >= wanted {
+            ends.push(pair[0].high.clone());
+            start = below;
+        }
+    }
+    ends
+}
+
+/// The source's index.
+struct Index<'a> {
     source: &'a mut Connection,
     table: &'a Table,
 }
 
-impl Keys<'_> {
-    fn rows(&mut self, sql: &str) -> Result<Vec<waggle_wire::Row>, CopyError> {
+impl Index<'_> {
+    fn asked(&mut self, sql: &str) -> Result<Vec<waggle_wire::Row>, CopyError> {
         let doing = format!("looking where to cut {}", self.table.source);
         let rows = self.source.query_rows(sql.as_bytes());
         rows.map_err(CopyError::source(doing))
+    }
+
+    fn value(&mut self, sql: &str) -> Result<Option<Vec<u8>>, CopyError> {
+        Ok(self.asked(sql)?.into_iter().flatten().next().flatten())
     }
 
     fn from(&self) -> String {
@@ -79,70 +186,48 @@ impl Keys<'_> {
             .map_or(String::new(), Column::quoted)
     }
 
-    /// The first or last value of the key's first column.
-    fn end(&mut self, order: &str) -> Result<Option<Vec<u8>>, CopyError> {
+    fn within(&self, low: Option<&[u8]>, high: &[u8]) -> String {
+        let up_to_high = up_to(self.table, &key(high));
+        match low {
+            Some(low) => format!("{} AND {up_to_high}", above(self.table, &key(low))),
+            None => up_to_high,
+        }
+    }
+}
+
+fn key(value: &[u8]) -> KeyValue {
+    KeyValue(vec![value.to_vec()])
+}
+
+impl Keys for Index<'_> {
+    fn ends(&mut self) -> Result<Ends, CopyError> {
         let (name, from) = (self.first(), self.from());
-        let sql = format!("SELECT {name} {from} ORDER BY {name} {order} LIMIT 1");
-        Ok(self.rows(&sql)?.into_iter().flatten().next().flatten())
+        let least = self.value(&format!("SELECT {name} {from} ORDER BY {name} LIMIT 1"))?;
+        let last = format!("SELECT {name} {from} ORDER BY {name} DESC LIMIT 1");
+        Ok(least.zip(self.value(&last)?))
     }
 
-    /// The next value above a made-up one and above the cut before.
-    fn next(
+    fn near(
         &mut self,
-        value: &KeyValue,
-        last: Option<&KeyValue>,
-    ) -> Result<Option<KeyValue>, CopyError> {
-        let mut place = above(self.table, value);
-        if let Some(last) = last {
-            place = format!("{place} AND {}", above(self.table, last));
-        }
-        let (name, from) = (self.first(), self.from());
-        let sql = format!("SELECT {name} {from} WHERE {place} ORDER BY {name} LIMIT 1");
-        let found = self.rows(&sql)?.into_iter().flatten().next().flatten();
-        Ok(found.map(|value| KeyValue(vec![value])))
-    }
-
-    /// Cuts what lies between two numbers so that both sides have their share of rows, then each
-    /// side. Parts, because a server never says that more than a half of a table is in a range.
-    fn halve(
-        &mut self,
-        space: &Space,
-        (low, high): (u64, u64),
-        pieces: u64,
-        cuts: &mut Vec<u64>,
-    ) -> Result<(), CopyError> {
-        if pieces < 2 || high - low < 2 {
-            return Ok(());
-        }
-        let left = pieces / 2;
-        let wanted = left as f64 / pieces as f64;
-        let (mut from, mut to) = (low, high);
-        let mut at = from.midpoint(to);
-        for _ in 0..STEPS {
-            at = from.midpoint(to);
-            let below = self.estimate(space, low, at)?;
-            let above = self.estimate(space, at, high)?;
-            let share = below / (below + above).max(1.0);
-            if (share - wanted).abs() < NEAR || to - from < 2 {
-                break;
-            }
-            match share < wanted {
-                true => from = at,
-                false => to = at,
-            }
-        }
-        self.halve(space, (low, at), left, cuts)?;
-        cuts.push(at);
-        self.halve(space, (at, high), pieces - left, cuts)
-    }
-
-    /// About how many rows lie between two made-up values.
-    fn estimate(&mut self, space: &Space, low: u64, high: u64) -> Result<f64, CopyError> {
-        let place = format!(
-            "{} AND {}",
-            above(self.table, &space.value(low)),
-            up_to(self.table, &space.value(high))
+        low: Option<&[u8]>,
+        high: &[u8],
+        middle: &[u8],
+    ) -> Result<Option<Vec<u8>>, CopyError> {
+        let (name, from, within) = (self.first(), self.from(), self.within(low, high));
+        let up_to_middle = up_to(self.table, &key(middle));
+        let last = format!(
+            "SELECT {name} {from} WHERE {within} AND {up_to_middle} ORDER BY {name} DESC LIMIT 1"
         );
+        match self.value(&last)? {
+            Some(found) => Ok(Some(found)),
+            None => self.value(&format!(
+                "SELECT {name} {from} WHERE {within} ORDER BY {name} LIMIT 1"
+            )),
+        }
+    }
+
+    fn rows(&mut self, low: Option<&[u8]>, high: &[u8]) -> Result<f64, CopyError> {
+        let place = self.within(low, high);
         // The place of `rows` in the two families' tables.
         let (explain, at) = match self.table.is_mariadb {
             true => ("EXPLAIN", 8),
@@ -150,7 +235,7 @@ impl Keys<'_> {
         };
         // MySQL does not look at an index that it is forced to take.
         let (name, from) = (self.first(), self.from().replacen("FORCE", "USE", 1));
-        let rows = self.rows(&format!("{explain} SELECT {name} {from} WHERE {place}"))?;
+        let rows = self.asked(&format!("{explain} SELECT {name} {from} WHERE {place}"))?;
         let value = rows.first().and_then(|row| row.get(at)?.as_deref());
         let rows = value.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
         // None of it, when the server knows that no row can be there.
@@ -158,125 +243,5 @@ impl Keys<'_> {
     }
 }
 
-/// The bytes that values are made up of, in an order that is nearly the keys'.
-struct Alphabet(Vec<u8>);
-
-impl Alphabet {
-    fn of(column: &Column) -> Option<Alphabet> {
-        const WIDE: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
-        let charset = column.charset.as_deref().unwrap_or("binary");
-        let collation = column.collation.as_deref().unwrap_or("binary");
-        let is_by_bytes = collation.ends_with("_bin") || collation == "binary";
-        match column.kind {
-            Kind::Binary | Kind::Blob => Some(Alphabet((0..=255).collect())),
-            Kind::Text if WIDE.contains(&charset) => None,
-            // What is ASCII is valid in every other character set.
-            Kind::Text if is_by_bytes => Some(Alphabet((0x20..0x7f).collect())),
-            Kind::Text => Some(Alphabet(
-                (0x20..0x7f)
-                    .filter(|byte: &u8| !byte.is_ascii_uppercase())
-                    .collect(),
-            )),
-            _ => None,
-        }
-    }
-
-    /// The digit of a byte, or of the one before it.
-    fn digit(&self, byte: u8) -> u64 {
-        let lower = match self.0.contains(&byte) {
-            true => byte,
-            false => byte.to_ascii_lowercase(),
-        };
-        let above = self.0.partition_point(|known| *known <= lower);
-        above.saturating_sub(1) as u64
-    }
-}
-
-/// Made-up values as numbers between those of two keys.
-struct Space {
-    alphabet: Alphabet,
-    /// What both keys begin with.
-    prefix: Vec<u8>,
-    low: u64,
-    high: u64,
-}
-
-impl Space {
-    /// Digits after the prefix: as many as fit a number.
-    const DIGITS: usize = 7;
-
-    fn between(alphabet: Alphabet, least: &[u8], greatest: &[u8]) -> Space {
-        let same = least.iter().zip(greatest).take_while(|(a, b)| a == b);
-        // Of text, only as far as no character can be cut.
-        let is_bytes = alphabet.0.len() == 256;
-        let same = same.take_while(|(a, _)| is_bytes || a.is_ascii()).count();
-        let number = |key: &[u8]| {
-            let rest = key[same..].iter().map(|byte| alphabet.digit(*byte));
-            let digits = rest.chain(std::iter::repeat(0)).take(Space::DIGITS);
-            digits.fold(0, |number, digit| number * alphabet.0.len() as u64 + digit)
-        };
-        let (one, other) = (number(least), number(greatest));
-        Space {
-            prefix: least[..same].to_vec(),
-            low: one.min(other),
-            high: one.max(other),
-            alphabet,
-        }
-    }
-
-    fn value(&self, mut number: u64) -> KeyValue {
-        let base = self.alphabet.0.len() as u64;
-        let mut digits = [0; Space::DIGITS];
-        for digit in digits.iter_mut().rev() {
-            *digit = self.alphabet.0[(number % base) as usize];
-            number /= base;
-        }
-        let mut value = self.prefix.clone();
-        value.extend_from_slice(&digits);
-        KeyValue(vec![value])
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::table::tests::column;
-
-    fn text(collation: &str) -> Alphabet {
-        let mut column = column("k", Kind::Text);
-        column.charset = Some("utf8mb4".into());
-        column.collation = Some(collation.into());
-        Alphabet::of(&column).unwrap()
-    }
-
-    #[test]
-    fn made_up_values_lie_between_and_are_ascii() {
-        let space = Space::between(text("utf8mb4_bin"), b"user-Abc", "user-z\u{e9}".as_bytes());
-        assert_eq!(space.prefix, b"user-");
-        let middle = space.value(space.low.midpoint(space.high));
-        assert!(middle.0[0].as_slice() > b"user-A" && middle.0[0].as_slice() < b"user-z");
-        assert!(middle.0[0].is_ascii());
-        // Case is of no account in the other collations' order.
-        let space = Space::between(text("utf8mb4_0900_ai_ci"), b"A", b"z");
-        assert!(space.value(space.low).0[0].starts_with(b"a"));
-    }
-
-    #[test]
-    fn bytes_use_all_of_them_and_other_kinds_are_left_whole() {
-        let bytes = Alphabet::of(&column("k", Kind::Binary)).unwrap();
-        let space = Space::between(bytes, &[0, 0xff], &[0xff]);
-        assert_eq!(space.prefix, b"");
-        let middle = space.value(space.low.midpoint(space.high));
-        assert!((0x7f..=0x80).contains(&middle.0[0][0]), "{middle}");
-        assert!(Alphabet::of(&column("k", Kind::DateTime)).is_none());
-        let mut wide = column("k", Kind::Text);
-        wide.charset = Some("utf16".into());
-        assert!(Alphabet::of(&wide).is_none());
-    }
-
-    #[test]
-    fn equal_ends_have_no_space() {
-        let space = Space::between(text("utf8mb4_bin"), b"same", b"same");
-        assert_eq!((space.low, space.high), (0, 0));
-    }
-}
+mod tests;

@@ -64,6 +64,9 @@ pub fn load(table: &Table) -> String {
             // The server takes these from text of a character set only, and the lines are bytes.
             columns.push(format!("@c{index}"));
             set.push(format!("{name} = CONVERT(@c{index} USING utf8mb4)"));
+        } else if is_set_by_number(column) {
+            columns.push(format!("@c{index}"));
+            set.push(format!("{name} = CAST(@c{index} AS UNSIGNED)"));
         } else {
             columns.push(name);
         }
@@ -92,8 +95,14 @@ fn selected(column: &Column) -> String {
         Kind::Enum if has_empty_member(&column.column_type) => {
             format!("IF({name}+0=0,'waggle: no member',{name})")
         }
+        _ if is_set_by_number(column) => range::number(column),
         _ => name,
     }
+}
+
+/// Of a SET with an empty member, that member alone reads like no member at all.
+fn is_set_by_number(column: &Column) -> bool {
+    column.kind == Kind::Set && has_empty_member(&column.column_type)
 }
 
 fn has_empty_member(column_type: &str) -> bool {
@@ -167,5 +176,30 @@ mod tests {
              SET `j` = CONVERT(@c3 USING utf8mb4)"
         );
         assert_eq!(key_places(&table).places, [0, 4]);
+    }
+
+    #[test]
+    fn a_set_whose_empty_member_reads_like_none_goes_by_its_number() {
+        let mut table = table(&[column("id", Kind::Integer), column("s", Kind::Set)]);
+        let range = Range {
+            table: 0,
+            number: 0,
+            low: None,
+            high: None,
+            frontier: None,
+            is_done: false,
+            rows: 0,
+            bytes: 0,
+        };
+        table.columns[1].column_type = "set('a','b')".into();
+        assert!(select(&table, &range).starts_with("SELECT `id`, `s` FROM"));
+        table.columns[1].column_type = "set('a','')".into();
+        assert!(
+            select(&table, &range).starts_with("SELECT `id`, (`s` & 18446744073709551615) FROM")
+        );
+        assert!(load(&table).ends_with("(`id`, @c1) SET `s` = CAST(@c1 AS UNSIGNED)"));
+        // It is the key's form as well, and sent once.
+        table.key.as_mut().unwrap().columns = vec![1];
+        assert_eq!(key_places(&table).places, [1]);
     }
 }

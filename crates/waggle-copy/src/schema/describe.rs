@@ -11,6 +11,9 @@ use waggle_wire::{Connection, Error};
 use super::{Description, ForeignKey, Index, IndexKind, IndexPart, sql};
 use crate::table::{Column, Kind, TableName};
 
+/// How often a table is looked at that the server shows nothing of, as somebody changes it.
+const LOOKS_MAX: usize = 10;
+
 /// The base tables of a schema, by name.
 ///
 /// # Errors
@@ -74,8 +77,19 @@ fn read(
             continue;
         };
         if table.table_type != "VIEW" && table.table_type != "SEQUENCE" {
-            let rows = texts(connection, &format!("SHOW CREATE TABLE {}", name.quoted()))?;
-            table.create = rows.first().map(|row| row.text(1)).unwrap_or_default();
+            for _ in 0..LOOKS_MAX {
+                // Waits for who changes the table; the schema's tables do not.
+                let rows = texts(connection, &format!("SHOW CREATE TABLE {}", name.quoted()))?;
+                let create = rows.first().map(|row| row.text(1)).unwrap_or_default();
+                let is_shown = table.is_shown(&create);
+                table.create = create;
+                if is_shown {
+                    break;
+                }
+                let again =
+                    schema_tables(connection, &name.schema, Some(&name.name), has_children)?;
+                table = again.into_iter().next().unwrap_or(table);
+            }
         }
         tables.push(table);
     }

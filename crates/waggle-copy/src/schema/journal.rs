@@ -2,8 +2,10 @@
 //!
 //! Neighbours: `progress` makes the table, `deferral` the steps. A step that was done while its
 //! note was not is known by the keys being there: DDL commits by itself, so the two cannot be one
-//! transaction. Invariant: a step is noted before the table it belongs to is made, and forgotten
-//! by nobody.
+//! transaction. Invariant: a step is noted before the table it belongs to is made, forgotten by
+//! nobody, and noted as done only when each of its keys was seen or made.
+
+use std::collections::BTreeSet;
 
 use waggle_wire::Connection;
 
@@ -95,19 +97,7 @@ pub fn build(
             String::from_utf8_lossy(&value).into_owned()
         };
         let (step, change) = (text(0), text(1));
-        if !is_done(target, table, build, &change)? {
-            let alter = format!("ALTER TABLE {} {change}", table.target.quoted());
-            // Rows are the source's; checking them again would read every parent.
-            run(target, "SET SESSION foreign_key_checks = 0", &doing)?;
-            if let Err(error) = run(target, &alter, &doing) {
-                // The statement of a process that was killed may have ended only now; this one,
-                // which waited for it, then finds the keys there.
-                let is_answer = error.errno().is_some() && !error.is_lost();
-                if !(is_answer && is_done(target, table, build, &change)?) {
-                    return Err(error);
-                }
-            }
-        }
+        add_missing(target, table, build, &change, &doing)?;
         let done = format!(
             "UPDATE waggle_copy.journal SET is_done = 1 WHERE job = '{}' AND step = {step}",
             job.name()
@@ -117,30 +107,71 @@ pub fn build(
     Ok(())
 }
 
-/// Whether all that a step adds is there: a process died between the step and its note. The
-/// servers' DDL is atomic, so that one is there when all are.
-fn is_done(
+/// Adds what a step adds and is not there yet.
+///
+/// A process may have died between the step and its note, the statement of one that was killed may
+/// end only now (this one waits for it, and is then told that the keys are there), and somebody may
+/// have added one of several keys by hand. So the table is asked what it has, before and after.
+fn add_missing(
     target: &mut Connection,
     table: &Table,
     build: Build,
     change: &str,
-) -> Result<bool, CopyError> {
-    let name = sql::string(&sql::first_name(change).unwrap_or_default());
+    doing: &str,
+) -> Result<(), CopyError> {
+    let mut left = missing(target, table, build, change)?;
+    while !left.is_empty() {
+        // Rows are the source's; checking them again would read every parent.
+        run(target, "SET SESSION foreign_key_checks = 0", doing)?;
+        let alter = format!("ALTER TABLE {} {}", table.target.quoted(), left.join(", "));
+        let Err(error) = run(target, &alter, doing) else {
+            return Ok(());
+        };
+        let is_answer = error.errno().is_some() && !error.is_lost();
+        if !is_answer {
+            return Err(error);
+        }
+        let now = missing(target, table, build, change)?;
+        if now.len() >= left.len() {
+            return Err(error);
+        }
+        left = now;
+    }
+    Ok(())
+}
+
+/// The parts of a step whose keys the table does not have.
+fn missing<'c>(
+    target: &mut Connection,
+    table: &Table,
+    build: Build,
+    change: &'c str,
+) -> Result<Vec<&'c str>, CopyError> {
     let schema = sql::string(&table.target.schema);
     let of = sql::string(&table.target.name);
     // Only of this table: of a thousand tables, reading all of them each time takes minutes.
     let find = match build {
         Build::Keys => format!(
-            "SELECT 1 FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {schema} \
-             AND TABLE_NAME = {of} AND LOWER(INDEX_NAME) = LOWER({name}) LIMIT 1"
+            "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS \
+             WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {of}"
         ),
         Build::ForeignKeys => format!(
-            "SELECT 1 FROM information_schema.REFERENTIAL_CONSTRAINTS \
-             WHERE CONSTRAINT_SCHEMA = {schema} AND TABLE_NAME = {of} \
-             AND LOWER(CONSTRAINT_NAME) = LOWER({name}) LIMIT 1"
+            "SELECT CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS \
+             WHERE CONSTRAINT_SCHEMA = {schema} AND TABLE_NAME = {of}"
         ),
     };
     let rows = target.query_rows(find.as_bytes());
     let rows = rows.map_err(CopyError::target("reading the tables"))?;
-    Ok(!rows.is_empty())
+    // Servers take names of keys for the same whatever their letters' case.
+    let there: BTreeSet<String> = rows
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|name| String::from_utf8_lossy(&name).to_lowercase())
+        .collect();
+    let is_missing = |part: &&str| {
+        let name = sql::first_name(part).unwrap_or_default();
+        !there.contains(&name.to_lowercase())
+    };
+    Ok(sql::parts(change).into_iter().filter(is_missing).collect())
 }

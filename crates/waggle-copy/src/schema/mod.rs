@@ -126,6 +126,19 @@ pub struct Description {
 }
 
 impl Description {
+    /// Whether the server showed what the table is made of. While somebody ends a change of it,
+    /// MariaDB lists the table with nothing in it; `create` waits for that.
+    pub(crate) fn is_shown(&self, create: &str) -> bool {
+        if matches!(self.table_type.as_str(), "VIEW" | "SEQUENCE") {
+            return true;
+        }
+        let has_keys = ["\n  PRIMARY KEY", "\n  UNIQUE KEY"]
+            .iter()
+            .any(|key| create.contains(key));
+        let has_columns = !self.columns.is_empty() || !self.unknown.is_empty();
+        !self.engine.is_empty() && has_columns && (!has_keys || !self.indexes.is_empty())
+    }
+
     /// A column's place by its name, whatever its letters' case.
     pub fn column(&self, name: &str) -> Option<usize> {
         let name = name.to_lowercase();

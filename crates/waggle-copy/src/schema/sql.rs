@@ -104,6 +104,25 @@ pub fn first_name(piece: &str) -> Option<String> {
     Some(inner.replace("``", "`"))
 }
 
+/// The parts of a change of schema, such as `ADD KEY …, ADD KEY …`: what stands between the commas
+/// that are in no parentheses.
+pub fn parts(change: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
+    for (at, token, part) in Scan::new(change).offsets() {
+        match (token, part) {
+            (Token::Plain, "(") => depth += 1,
+            (Token::Plain, ")") => depth = depth.saturating_sub(1),
+            (Token::Plain, ",") if depth == 0 => {
+                parts.push(change[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(change[start..].trim());
+    parts
+}
+
 /// A `CREATE TABLE` in pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
@@ -277,6 +296,23 @@ mod tests {
         assert_eq!(parts.head, "CREATE TABLE `t``x`");
         let again = parts.statement("`t``x`");
         assert_eq!(Definition::parse(&again).unwrap(), parts);
+    }
+
+    #[test]
+    fn a_change_falls_into_its_parts() {
+        let change = "ADD UNIQUE KEY `u,v` (`a`,`b` DESC), \
+                      ADD KEY `e` ((concat(`a`,_utf8mb4',)'))),\
+                      ADD KEY `k` (`b`) COMMENT 'x, ADD (`y`'";
+        assert_eq!(
+            parts(change),
+            [
+                "ADD UNIQUE KEY `u,v` (`a`,`b` DESC)",
+                "ADD KEY `e` ((concat(`a`,_utf8mb4',)')))",
+                "ADD KEY `k` (`b`) COMMENT 'x, ADD (`y`'",
+            ]
+        );
+        let names: Vec<_> = parts(change).into_iter().filter_map(first_name).collect();
+        assert_eq!(names, ["u,v", "e", "k"]);
     }
 
     #[test]

@@ -20,9 +20,9 @@ pub(super) fn piece(column: &Column, has_types: bool) -> String {
         Kind::Json => return json(&name, has_types),
         Kind::Geometry | Kind::Vector => return digested(&name),
         Kind::Text | Kind::Blob | Kind::Binary if is_long(column) => return digested(&name),
-        Kind::Text | Kind::Blob | Kind::Binary | Kind::Set => format!("CAST({name} AS BINARY)"),
-        // The error value is the empty text as well; a member may be so too.
-        Kind::Enum => format!("IF({name}+0=0,'0',CONCAT('=',CAST({name} AS BINARY)))"),
+        Kind::Text | Kind::Blob | Kind::Binary => format!("CAST({name} AS BINARY)"),
+        // The error value and no member are the empty text as well; a member may be so too.
+        Kind::Enum | Kind::Set => format!("IF({name}+0=0,'0',CONCAT('=',CAST({name} AS BINARY)))"),
         Kind::Integer | Kind::Bit if is_unsigned(column) => format!("CAST({name} AS UNSIGNED)"),
         Kind::Integer | Kind::Bit => format!("CAST({name} AS SIGNED)"),
         // ZEROFILL is how a number is shown.
@@ -131,6 +131,7 @@ mod tests {
         assert!(of(Kind::Text, "varchar(255)").contains("AS BINARY"));
         assert!(of(Kind::Text, "varchar(257)").contains("SHA2"));
         assert!(of(Kind::Text, "tinytext").contains("AS BINARY"));
+        assert!(of(Kind::Set, "set('a','')").contains("+0=0,'0'"));
         assert!(of(Kind::Blob, "longblob").contains("SHA2"));
         assert!(of(Kind::Json, "json").contains("JSON_TYPE"));
         assert!(!piece(&column(Kind::Json, "json"), false).contains("JSON_TYPE"));

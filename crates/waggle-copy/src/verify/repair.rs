@@ -178,7 +178,12 @@ fn literal(column: &Column) -> String {
     let charset = column.charset.as_deref().unwrap_or("binary");
     let text = format!("CONCAT('_{charset} x''',HEX(CAST({name} AS BINARY)),'''')");
     match column.kind {
-        Kind::Text | Kind::Set => text,
+        Kind::Text => text,
+        // An empty member alone is no text that a server reads back.
+        Kind::Set => format!(
+            "IF({name}+0<>0 AND CAST({name} AS BINARY)='',CAST({name} & {} AS CHAR),{text})",
+            u64::MAX
+        ),
         Kind::Enum => format!("IF({name}+0=0,'0',{text})"),
         Kind::Binary | Kind::Blob | Kind::Geometry | Kind::Vector => {
             format!("CONCAT('x''',HEX({name}),'''')")

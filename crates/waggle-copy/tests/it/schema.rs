@@ -1,9 +1,14 @@
 //! Tables made at the target are the source's, and keys that waited come back exactly.
 
-use waggle_copy::{Control, schema};
-use waggle_server::Flavour;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use crate::servers::{dsn, flavours, fresh, one, plan, run, run_all, server};
+use waggle_copy::{Control, Until, job, schema};
+use waggle_server::Flavour;
+use waggle_wire::{Connection, Error};
+
+use crate::servers::{dsn, flavours, fresh, one, other, plan, run, run_all, server};
 
 const TABLES: &str = "
 CREATE TABLE parent (a INT NOT NULL PRIMARY KEY, name VARCHAR(30)) ENGINE=InnoDB;
@@ -84,6 +89,128 @@ fn a_key_that_was_built_and_not_noted_is_known() {
         schema::build_keys(&mut target, &plan, &tables, &Control::new()).expect("it is there");
         let left = "SELECT COUNT(*) FROM waggle_copy.journal WHERE job = 's_done' AND is_done = 0";
         assert_eq!(one(&mut target, left), "0");
+    }
+}
+
+#[test]
+fn of_a_step_only_the_keys_that_are_missing_are_built() {
+    for flavour in flavours() {
+        let server = server(flavour).expect("asked for before");
+        let mut source = fresh(server, "s_part_s");
+        run_all(
+            &mut source,
+            "CREATE TABLE t (a INT NOT NULL PRIMARY KEY, b INT, c VARCHAR(9), d TEXT, \
+             UNIQUE KEY ub (b), KEY kb (b, c), KEY `k,(c` (c), FULLTEXT KEY kd (d));\n",
+        );
+        let mut target = fresh(server, "s_part_t");
+        let mut plan = plan(dsn(server, "s_part_s"), dsn(server, "s_part_t"), "s_part");
+        plan.job
+            .install(&mut target, "test", &[])
+            .expect("progress");
+        let tables = schema::read(&mut source, &plan).expect("tables");
+        schema::create(&mut target, &plan, &tables).expect("tables made");
+        // By hand, in other letters: the others of its step are still to be built.
+        run(&mut target, "ALTER TABLE t ADD UNIQUE KEY UB (b)");
+        schema::build_keys(&mut target, &plan, &tables, &Control::new()).expect("the others");
+        let keys = "SELECT GROUP_CONCAT(DISTINCT LOWER(INDEX_NAME) ORDER BY INDEX_NAME) \
+                    FROM information_schema.STATISTICS \
+                    WHERE TABLE_SCHEMA = 's_part_t' AND TABLE_NAME = 't'";
+        let there = one(&mut target, keys);
+        for key in ["ub", "kb", "k,(c", "kd"] {
+            assert!(there.contains(key), "{flavour}: {key} in {there}");
+        }
+        let left = "SELECT COUNT(*) FROM waggle_copy.journal WHERE job = 's_part' AND is_done = 0";
+        assert_eq!(one(&mut target, left), "0");
+    }
+}
+
+/// Between reading a table and its snapshot: no log that is followed tells of it.
+#[test]
+fn a_table_that_is_made_meanwhile_is_read_whole_or_not_at_all() {
+    const NO_SUCH_TABLE: u16 = 1146;
+    for flavour in flavours() {
+        let server = server(flavour).expect("asked for before");
+        let mut reader = fresh(server, "s_busy");
+        let make = |name: &str| {
+            format!(
+                "CREATE TABLE s_busy.{name} (a INT PRIMARY KEY, b INT, KEY kb (b)) ENGINE=InnoDB"
+            )
+        };
+        run(&mut reader, &make("t"));
+        run(&mut reader, &make("u"));
+        let names = schema::describe::list(&mut reader, "s_busy").expect("tables");
+        let (mut read, mut failed) = (Vec::new(), Vec::new());
+        let is_read = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut changer = Connection::connect(&dsn(server, "s_busy")).expect("a session");
+                while !is_read.load(Ordering::Relaxed) {
+                    run(&mut changer, "DROP TABLE u");
+                    run(&mut changer, &make("u"));
+                    run(&mut changer, "ALTER TABLE u FORCE, ALGORITHM=COPY");
+                }
+            });
+            for _ in 0..300 {
+                match schema::describe::tables(&mut reader, &names) {
+                    // It was dropped after it had been listed.
+                    Err(Error::Server { errno, .. }) if errno == NO_SUCH_TABLE => {}
+                    Ok(tables) => read.extend(tables),
+                    Err(error) => failed.push(error),
+                }
+            }
+            is_read.store(true, Ordering::Relaxed);
+        });
+        assert!(failed.is_empty(), "{flavour}: {failed:?}");
+        for table in read {
+            let shown = (&*table.engine, table.columns.len(), table.indexes.len());
+            assert_eq!(shown, ("InnoDB", 2, 2), "{flavour} {}", table.name);
+        }
+    }
+}
+
+#[test]
+fn a_definition_that_changes_while_the_copy_begins_is_said() {
+    for flavour in flavours() {
+        let ours = server(flavour).expect("asked for before");
+        let theirs = other(flavour).expect("it was there before");
+        let mut source = fresh(ours, "s_moves");
+        run(
+            &mut source,
+            "CREATE TABLE t (a INT NOT NULL PRIMARY KEY, b INT)",
+        );
+        let mut target = fresh(theirs, "s_moves");
+        let mut plan = plan(dsn(ours, "s_moves"), dsn(theirs, "s_moves"), "s_moves");
+        let spool = tempfile::tempdir().expect("a directory");
+        plan.spool = spool.path().join("spool");
+        plan.until = Until::Copied;
+        let endpoint = plan.source.endpoint.to_string();
+        let mut job = plan.job.clone();
+        job.install(&mut target, &endpoint, &[]).expect("progress");
+        // The copy has read the table and waits for the job's row.
+        run(&mut target, "BEGIN");
+        run(
+            &mut target,
+            "UPDATE waggle_copy.jobs SET owner = owner + 1 WHERE job = 's_moves'",
+        );
+        let copier = std::thread::spawn(move || {
+            let control = Arc::new(Control::new());
+            job::run(&plan, &control, &mut |_| {})
+        });
+        let waits = "SELECT COUNT(*) FROM information_schema.PROCESSLIST \
+                     WHERE INFO LIKE 'INSERT IGNORE INTO waggle_copy.jobs%s_moves%'";
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while one(&mut target, waits) == "0" {
+            assert!(Instant::now() < deadline && !copier.is_finished());
+            std::thread::yield_now();
+        }
+        run(&mut source, "ALTER TABLE t ADD COLUMN c INT");
+        run(&mut target, "COMMIT");
+        let error = copier.join().expect("no panic").expect_err("it changed");
+        let words = error.to_string();
+        assert!(
+            words.contains("definition was changed"),
+            "{flavour}: {words}"
+        );
     }
 }
 

@@ -92,7 +92,7 @@ impl BurnProbe {
         self.detach();
         if let Burn::Ns(ns) = burn {
             let ns = ns.min(BURN_NS_MAX);
-            self.object.write("data.burn", &ns.to_ne_bytes())?;
+            self.object.write(".data.burn", &ns.to_ne_bytes())?;
         }
         let program = burn.program();
         self.link = Some(self.object.attach(pid, binary, program, &self.site)?);

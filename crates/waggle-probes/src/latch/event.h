@@ -16,6 +16,10 @@
 /* Static probes: wait_start, wait_end, latch_exit. */
 #define LATCH_STATIC 64
 
+enum latch_limit {
+	LATCH_SLEPT_ON = 1 << 16, /* counts of sleepers, by a hash of what they sleep on */
+};
+
 /* What a type of the wait array stands for. */
 enum latch_type {
 	LATCH_TYPE_UNKNOWN = 0,

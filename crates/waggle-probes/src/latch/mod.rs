@@ -26,18 +26,14 @@ pub use config::StaticProbe;
 pub use record::{Record, Sleep, Source};
 
 use std::mem::offset_of;
-use std::os::fd::AsFd;
 use std::path::Path;
 
-use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramAttachType, ProgramMut,
-    ProgramType, UprobeMultiOpts, UprobeOpts,
-};
+use libbpf_rs::{Link, UprobeMultiOpts, UprobeOpts};
 use waggle_symbols::{LatchHook, LatchLayout, Site};
 
 use crate::kernel;
 pub use crate::object::ProbeError;
-use crate::object::{check_bytes, detach_all, refused, set_initial};
+use crate::object::{Loaded, check_bytes, detach_all, refused, set_initial};
 use crate::ring::{Ring, ring_bytes};
 use crate::timeline::{Areas, Head};
 use skeleton::types;
@@ -70,6 +66,9 @@ fn program(hook: LatchHook) -> &'static str {
         LatchHook::MetadataTold => "metadata_told",
     }
 }
+
+/// Of the counts of sleepers in the kernel half.
+const SLEPT_ON_BYTES: usize = 4 * types::latch_limit::LATCH_SLEPT_ON.0 as usize;
 
 /// Most static probes of one process; those beyond are not attached.
 pub const STATIC_MAX: usize = 64;
@@ -120,7 +119,7 @@ pub struct Counters {
 pub struct LatchProbe {
     // Dropped first: a detached program runs no more.
     links: Vec<Link>,
-    object: Object,
+    object: Loaded,
     ring: Ring,
     areas: Areas,
     pid: u32,
@@ -139,41 +138,21 @@ impl LatchProbe {
         statics: &[StaticProbe],
         options: &Options,
     ) -> Result<Self, ProbeError> {
-        kernel::collect_messages();
         let config = config::config(pid, layout, thread_number, statics, options.bitset);
-        let mut open = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .map_err(refused)?;
-        for mut map in open.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
+        let object = Loaded::load(OBJECT, |name, map| {
             if name.ends_with(".rodata") {
                 let bytes = config::bytes_of(&config);
-                set_initial(&mut map, offset_of!(types::rodata, config), bytes);
+                set_initial(map, offset_of!(types::rodata, config), bytes);
             } else if name == "events" {
-                map.set_max_entries(ring_bytes(options.ring_bytes))
-                    .map_err(refused)?;
+                let bytes = ring_bytes(options.ring_bytes);
+                map.set_max_entries(bytes).map_err(refused)?;
             }
-        }
-        if kernel::has_uprobe_multi() {
-            for mut program in open.progs_mut() {
-                if program.prog_type() == ProgramType::Kprobe {
-                    program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
-                }
-            }
-        }
-        let object = open.load().map_err(refused)?;
-        let ring = {
-            let events = map_of(&object, "events");
-            let ring = Ring::new(events.as_fd(), events.max_entries());
-            ring.map_err(|source| ProbeError::Io {
-                doing: "mapping the ring buffer".into(),
-                source,
-            })?
-        };
+            Ok(())
+        })?;
         let mut probe = Self {
             links: Vec::new(),
+            ring: object.ring()?,
             object,
-            ring,
             areas: Areas::default(),
             pid,
         };
@@ -186,8 +165,8 @@ impl LatchProbe {
     /// # Errors
     /// The process has ended, or a map cannot be written.
     pub fn look_at_mappings(&mut self) -> Result<(), ProbeError> {
-        let rows = map_of(&self.object, "unwind_rows");
-        let processes = map_of(&self.object, "unwind_processes");
+        let rows = self.object.map("unwind_rows");
+        let processes = self.object.map("unwind_processes");
         self.areas
             .describe(self.pid, &rows, &processes)
             .map_err(|source| ProbeError::Io {
@@ -223,8 +202,7 @@ impl LatchProbe {
         let points = [("futex_ends", "sys_exit"), ("futex_begins", "sys_enter")];
         let mut placed = Vec::new();
         for (name, point) in points {
-            let program = program_of(&self.object, name);
-            let made = program.attach_raw_tracepoint(point);
+            let made = self.object.program(name).attach_raw_tracepoint(point);
             let refused = match made {
                 Ok(link) => {
                     self.links.push(link);
@@ -294,7 +272,7 @@ impl LatchProbe {
         let pid = i32::try_from(self.pid).unwrap_or(i32::MAX);
         let offset = usize::try_from(site.file_offset).unwrap_or(usize::MAX);
         let semaphore = usize::try_from(semaphore).unwrap_or(0);
-        let program = program_of(&self.object, name);
+        let program = self.object.program(name);
         if kernel::has_uprobe_multi() {
             let options = UprobeMultiOpts {
                 offsets: vec![offset],
@@ -321,6 +299,16 @@ impl LatchProbe {
         detach_all(self.links.drain(..));
     }
 
+    /// Forgets who sleeps for what. To be called while nothing is attached, so that no sleep whose
+    /// end was not seen is left when it is attached again.
+    ///
+    /// # Errors
+    /// The maps cannot be written.
+    pub fn forget_sleepers(&self) -> Result<(), ProbeError> {
+        self.object.clear("sleepers")?;
+        self.object.write(".bss.slept", &vec![0; SLEPT_ON_BYTES])
+    }
+
     /// Lends every record that is there to `each`; returns how many.
     pub fn read(&mut self, mut each: impl FnMut(&Head, &Record<'_>)) -> usize {
         self.ring.consume(usize::MAX, |bytes| {
@@ -339,7 +327,7 @@ impl LatchProbe {
     pub fn counters(&self) -> Counters {
         use types::latch_counters as c;
         use types::unwind_counters as u;
-        let sum = |map, at| per_cpu(&map_of(&self.object, map), at).iter().sum();
+        let sum = |map, at| self.object.sum(map, at);
         Counters {
             hits: sum("counters", offset_of!(c, hits)),
             records: sum("counters", offset_of!(c, records)),
@@ -353,15 +341,16 @@ impl LatchProbe {
 
     /// Records lost so far, by processor.
     pub fn lost(&self) -> Vec<u64> {
-        let counters = map_of(&self.object, "counters");
-        per_cpu(&counters, offset_of!(types::latch_counters, lost))
+        let at = offset_of!(types::latch_counters, lost);
+        let lost = self.object.by_processor("counters", at);
+        lost.unwrap_or_default()
     }
 
     /// Name, runs and total run time (ns) of each program that ran, as the kernel counted them
     /// while [`kernel::RunTimeStats`] was held.
     pub fn run_times(&self) -> Vec<(&'static str, u64, u64)> {
         let times = PROGRAMS.iter().filter_map(|name| {
-            let (runs, ns) = kernel::run_time(program_of(&self.object, name).as_fd())?;
+            let (runs, ns) = self.object.run_time(name)?;
             (runs > 0).then_some((*name, runs, ns))
         });
         times.collect()
@@ -373,27 +362,4 @@ fn with_name(name: &str, placed: Placed) -> Placed {
         name: name.to_owned(),
         ..placed
     }
-}
-
-fn program_of<'a>(object: &'a Object, name: &str) -> ProgramMut<'a> {
-    let mut programs = object.progs_mut();
-    let found = programs.find(|program| program.name() == name);
-    found.expect("the program is in the object")
-}
-
-fn map_of<'a>(object: &'a Object, name: &str) -> Map<'a> {
-    let mut maps = object.maps();
-    let found = maps.find(|map| map.name() == name);
-    found.expect("the map is in the object")
-}
-
-/// A word of a map's only value, by processor.
-fn per_cpu(map: &Map<'_>, at: usize) -> Vec<u64> {
-    let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
-    let values = values.ok().flatten().unwrap_or_default();
-    let words = values.iter().map(|value| {
-        let bytes = value.get(at..at + 8).and_then(|b| b.try_into().ok());
-        bytes.map_or(0, u64::from_ne_bytes)
-    });
-    words.collect()
 }

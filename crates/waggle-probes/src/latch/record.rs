@@ -6,7 +6,7 @@
 use std::mem::offset_of;
 
 use super::types;
-use crate::timeline::{self, Head, StackEnd};
+use crate::record::{Head, STACK_KIND, Stack, bytes, half, head, stack, word};
 
 /// Where a sleep was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,51 +83,18 @@ pub enum Record<'a> {
         thread: [u8; 16],
     },
     /// A stack that other records name by its number; some of them may come before it.
-    Stack {
-        /// The number.
-        number: u64,
-        /// Where it ends.
-        end: StackEnd,
-        /// The addresses, innermost first, 8 bytes each.
-        frames: &'a [u8],
-    },
-}
-
-fn bytes<const N: usize>(record: &[u8], at: usize) -> Option<[u8; N]> {
-    record.get(at..at.checked_add(N)?)?.try_into().ok()
-}
-
-fn word(record: &[u8], at: usize) -> Option<u64> {
-    bytes(record, at).map(u64::from_ne_bytes)
-}
-
-fn half(record: &[u8], at: usize) -> Option<u32> {
-    bytes(record, at).map(u32::from_ne_bytes)
+    Stack(Stack<'a>),
 }
 
 /// A record of this probe.
 pub(super) fn parse(record: &[u8]) -> Option<(Head, Record<'_>)> {
     use types::latch_brief as b;
     use types::latch_what as what;
-    use types::trace_kind as kind;
-    let (head, number) = timeline::head(record)?;
-    if number == kind::TRACE_STACK.0 {
-        let timeline::Record::Stack {
-            number,
-            end,
-            frames,
-        } = timeline::stack(record)?
-        else {
-            return None;
-        };
-        let stack = Record::Stack {
-            number,
-            end,
-            frames,
-        };
-        return Some((head, stack));
+    let (head, number) = head(record)?;
+    if number == STACK_KIND {
+        return Some((head, Record::Stack(stack(record)?)));
     }
-    if number != kind::TRACE_LATCH.0 {
+    if number != types::trace_kind::TRACE_LATCH.0 {
         return None;
     }
     let key = word(record, offset_of!(b, key))?;
@@ -235,8 +202,8 @@ mod tests {
                 }
                 Some((_, Record::Wakes { .. })) => seen[1] += 1,
                 Some((_, Record::Releases { .. })) => seen[2] += 1,
-                Some((_, Record::Stack { frames, .. })) => {
-                    assert!(frames.len() <= record.len());
+                Some((_, Record::Stack(stack))) => {
+                    assert!(stack.frames.len() <= record.len());
                     seen[3] += 1;
                 }
                 None => {}

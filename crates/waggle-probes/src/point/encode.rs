@@ -5,13 +5,9 @@
 use super::skeleton::types;
 use super::spec::{Attach, Base, Comparison, Follow, PointSpec, Register, Test, Value};
 
-/// Where each register stands in the kernel's `struct pt_regs`, by the processor's number.
-const REGISTER_AT: [u8; 16] = [
-    80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0,
-];
-
-fn at(register: Register) -> u8 {
-    REGISTER_AT[usize::from(register.0 & 15)]
+/// The processor's number of the register.
+fn number(register: Register) -> u8 {
+    register.0 & 15
 }
 
 fn small(number: u32) -> u8 {
@@ -30,11 +26,11 @@ fn value(value: &Value) -> types::point_value {
         Base::Zero => made.base = small(base::BASE_ZERO.0),
         Base::Register(register) => {
             made.base = small(base::BASE_REGISTER.0);
-            made.reg = at(register);
+            made.reg = number(register);
         }
         Base::Indexed(register, index, scale) => {
             made.base = small(base::BASE_INDEXED.0);
-            (made.reg, made.index, made.scale) = (at(register), at(index), scale);
+            (made.reg, made.index, made.scale) = (number(register), number(index), scale);
         }
         Base::Image => made.base = small(base::BASE_IMAGE.0),
         Base::ThreadPointer => made.base = small(base::BASE_THREAD.0),

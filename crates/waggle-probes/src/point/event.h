@@ -44,7 +44,12 @@ enum point_follow {
 	POINT_FOLLOW_STAGE, /* a stage is carried out */
 };
 
-#define REGS_SP 152 /* of struct pt_regs */
+/* Set before loading, never changed: the only process, if there is but one. */
+struct point_config {
+	unsigned long long image; /* where it has the binary's address 0 */
+	unsigned int tgid; /* 0: there are several */
+	unsigned int spare;
+};
 
 struct point_step {
 	long long add;
@@ -54,8 +59,8 @@ struct point_step {
 
 struct point_value {
 	unsigned char base; /* enum point_base */
-	unsigned char reg; /* where a register stands in struct pt_regs, bytes */
-	unsigned char index;
+	unsigned char reg; /* a register's number; see register.h */
+	unsigned char index; /* likewise */
 	unsigned char scale;
 	unsigned char steps; /* how many */
 	unsigned char keep; /* bytes kept of the sum; 0 or 8: all */

@@ -37,7 +37,7 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::{Link, MapCore, MapFlags};
 
-use crate::object::{Loaded, detach_all, refused};
+use crate::object::{Loaded, detach_all, refused, set_initial};
 use crate::ring::{Ring, ring_bytes};
 use crate::timeline::TimelineProbe;
 use skeleton::types;
@@ -85,6 +85,7 @@ pub struct PointProbe {
     ring: Ring,
     object: Loaded,
     specs: Vec<PointSpec>,
+    processes: Vec<Process>,
     refused: Vec<Refused>,
 }
 
@@ -116,6 +117,13 @@ impl PointProbe {
                 let theirs = scheduler.followed();
                 map.set_max_entries(theirs.max_entries()).map_err(refused)?;
                 map.reuse_fd(theirs.as_fd()).map_err(refused)?;
+            } else if name.ends_with(".rodata")
+                && let [only] = processes
+            {
+                use types::point_config as t;
+                let at = offset_of!(types::rodata, config);
+                set_initial(map, at + offset_of!(t, image), &only.image.to_ne_bytes());
+                set_initial(map, at + offset_of!(t, tgid), &only.pid.to_ne_bytes());
             }
             Ok(())
         })?;
@@ -137,6 +145,7 @@ impl PointProbe {
             ring: object.ring()?,
             object,
             specs: specs.to_vec(),
+            processes: processes.to_vec(),
             refused: Vec::new(),
         };
         probe.attach_all(processes);
@@ -172,7 +181,8 @@ impl PointProbe {
     /// # Errors
     /// The map cannot be read.
     pub fn lost(&self) -> Result<Vec<u64>, ProbeError> {
-        self.by_processor(offset_of!(types::point_counters, lost))
+        let at = offset_of!(types::point_counters, lost);
+        self.object.by_processor("counters", at)
     }
 
     /// What each place cost so far.
@@ -184,7 +194,7 @@ impl PointProbe {
         let mut costs = Vec::new();
         for (index, spec) in self.specs.iter().enumerate() {
             let at = offset_of!(types::point_counters, hits) + 8 * index;
-            let hits: u64 = self.by_processor(at)?.iter().sum();
+            let hits: u64 = self.object.by_processor("counters", at)?.iter().sum();
             let program = attach::program(&spec.attach);
             let run = runs
                 .entry(program)
@@ -198,26 +208,43 @@ impl PointProbe {
         Ok(costs)
     }
 
-    /// The word at this offset of the counters, by processor.
-    fn by_processor(&self, at: usize) -> Result<Vec<u64>, ProbeError> {
-        let values = self
-            .object
-            .map("counters")
-            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(refused)?
-            .unwrap_or_default();
-        let word = |value: &Vec<u8>| {
-            let word = value.get(at..at + 8).and_then(|b| b.try_into().ok());
-            word.map_or(0, u64::from_ne_bytes)
-        };
-        Ok(values.iter().map(word).collect())
-    }
-
     /// Removes every probe; records that are already written can still be read.
     pub fn detach(&mut self) {
-        let watches = self.watches.drain(..).map(watch::Watch::into_link);
-        let links: Vec<Link> = self.links.drain(..).chain(watches).collect();
+        detach_all(self.take_links());
+    }
+
+    /// The same, and `scheduler` is detached beside: neither stays for as long as the kernel waits
+    /// for the other.
+    pub fn detach_with(&mut self, scheduler: Option<&mut TimelineProbe>) {
+        let mut links = self.take_links();
+        if let Some(scheduler) = scheduler {
+            links.extend(scheduler.take_links());
+        }
         detach_all(links);
+    }
+
+    fn take_links(&mut self) -> Vec<Link> {
+        let watches = self.watches.drain(..).map(watch::Watch::into_link);
+        self.links.drain(..).chain(watches).collect()
+    }
+
+    /// Forgets which threads are followed. To be called while nothing is attached, so that nothing
+    /// from before is left when it is attached again.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn forget_threads(&self) -> Result<(), ProbeError> {
+        self.object.clear("followed")
+    }
+
+    /// Attaches after [`PointProbe::detach`] what was attached before; nothing is loaded. True if
+    /// no place was refused that was not the first time.
+    pub fn attach_again(&mut self) -> bool {
+        let first = std::mem::take(&mut self.refused);
+        let processes = self.processes.clone();
+        self.attach_all(&processes);
+        let again = std::mem::replace(&mut self.refused, first);
+        again.len() <= self.refused.len()
     }
 }
 

@@ -8,9 +8,12 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "../bpf/count.h"
+#include "../bpf/register.h"
 #include "event.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+const volatile struct point_config config = {};
 
 /* Name the types to the generator of Rust types. */
 const volatile struct point_stack_record record_shape = {};
@@ -28,7 +31,7 @@ struct {
 	__type(value, struct point_spec);
 } specs SEC(".maps");
 
-/* By tgid: where the process has the binary's address 0. */
+/* By tgid: where the process has the binary's address 0. Not asked if `config` knows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, POINT_PROCESSES);
@@ -63,6 +66,8 @@ struct thread_struct {
 };
 
 struct task_struct {
+	int pid;
+	int tgid;
 	__u64 start_boottime;
 	struct thread_struct thread;
 };
@@ -76,17 +81,8 @@ struct task_struct___old {
 static __always_inline __u64 began(const struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->start_boottime))
-		return BPF_CORE_READ(task, start_boottime);
-	return BPF_CORE_READ((const struct task_struct___old *)task, real_start_time);
-}
-
-/* A register of the thread, by where it stands in struct pt_regs. */
-static __always_inline __u64 reg(const void *regs, __u8 at)
-{
-	__u64 value = 0;
-
-	bpf_probe_read_kernel(&value, sizeof(value), regs + at);
-	return value;
+		return task->start_boottime;
+	return ((const struct task_struct___old *)task)->real_start_time;
 }
 
 static __always_inline __u64 narrow(__u64 value, __u8 bytes, int is_signed)
@@ -143,31 +139,24 @@ static __always_inline int from_fields(__u64 *value, __u32 bytes, const void *at
 static __noinline int evaluate(const struct moment *moment, const struct point_value *wanted,
 			       __u64 *value)
 {
-	const struct task_struct *task;
 	__u64 sum = 0;
 	int failed = 0;
 
 	if (!moment || !wanted || !value)
 		return 1;
-	/* Nothing is asked for, as at most places for the second value. */
-	if (wanted->base == BASE_ZERO && !wanted->steps) {
-		*value = 0;
-		return 0;
-	}
 	switch (wanted->base) {
 	case BASE_REGISTER:
-		sum = reg(moment->regs, wanted->reg);
+		sum = register_of(moment->regs, wanted->reg);
 		break;
 	case BASE_INDEXED:
-		sum = reg(moment->regs, wanted->reg) +
-		      reg(moment->regs, wanted->index) * wanted->scale;
+		sum = register_of(moment->regs, wanted->reg) +
+		      register_of(moment->regs, wanted->index) * wanted->scale;
 		break;
 	case BASE_IMAGE:
 		sum = moment->image;
 		break;
 	case BASE_THREAD:
-		task = moment->task;
-		sum = BPF_CORE_READ(task, thread.fsbase);
+		sum = moment->task->thread.fsbase;
 		break;
 	case BASE_FIELD:
 		if (moment->fields) {
@@ -192,6 +181,16 @@ static __noinline int evaluate(const struct moment *moment, const struct point_v
 	return failed;
 }
 
+/* The same; nothing may be asked for, as at most places for the second value. */
+static __always_inline int evaluate_any(const struct moment *moment,
+					const struct point_value *wanted, __u64 *value)
+{
+	if (wanted->base != BASE_ZERO || wanted->steps)
+		return evaluate(moment, wanted, value);
+	*value = 0;
+	return 0;
+}
+
 /* Whether a test holds; -1: its value cannot be read. */
 static __always_inline int holds(const struct moment *moment, const struct point_test *test)
 {
@@ -214,12 +213,12 @@ static __always_inline int holds(const struct moment *moment, const struct point
 static __always_inline void fill(struct point_record *record, const struct moment *moment,
 				 const struct point_spec *spec, __u64 now, __u32 lost)
 {
-	const __u64 id = bpf_get_current_pid_tgid();
+	const struct task_struct *task = moment->task;
 
 	record->head.ns = now;
-	record->head.began_ns = began(moment->task);
-	record->head.tid = id;
-	record->head.tgid = id >> 32;
+	record->head.began_ns = began(task);
+	record->head.tid = task->pid;
+	record->head.tgid = task->tgid;
 	record->head.kind = TRACE_POINT;
 	record->head.cpu = bpf_get_smp_processor_id();
 	record->head.lost = lost;
@@ -227,9 +226,9 @@ static __always_inline void fill(struct point_record *record, const struct momen
 	record->frames = 0;
 	record->unread = 0;
 	record->top = 0;
-	if (evaluate(moment, &spec->value, &record->value))
+	if (evaluate_any(moment, &spec->value, &record->value))
 		record->unread |= 1;
-	if (evaluate(moment, &spec->second, &record->second))
+	if (evaluate_any(moment, &spec->second, &record->second))
 		record->unread |= 2;
 }
 
@@ -250,7 +249,7 @@ static __always_inline void with_stack(void *ctx, const struct moment *moment,
 	if (bytes > 0)
 		record->record.frames = bytes / sizeof(record->frames[0]);
 	if (spec->stack & STACK_TOP) {
-		const __u64 sp = reg(moment->regs, REGS_SP);
+		const __u64 sp = register_of(moment->regs, REGISTER_SP);
 
 		bpf_probe_read_user(&record->record.top, sizeof(record->record.top), (void *)sp);
 	}
@@ -280,24 +279,40 @@ static __always_inline void follow(__u8 how, __u32 tid, __u32 *bits)
 		bpf_map_update_elem(&followed, &tid, &made, BPF_ANY);
 }
 
+/* Whether the process is watched, and where it has the binary's address 0. */
+static __always_inline int is_watched(__u32 tgid, __u64 *image)
+{
+	const __u64 *found;
+
+	if (config.tgid) {
+		*image = config.image;
+		return tgid == config.tgid;
+	}
+	found = bpf_map_lookup_elem(&processes, &tgid);
+	if (!found)
+		return 0;
+	*image = *found;
+	return 1;
+}
+
 /* A thread came by, by whatever way. */
 static __always_inline int passed(void *ctx, const void *regs, const void *fields, __u64 now,
 				  __u32 number)
 {
-	struct moment moment = { .regs = regs, .fields = fields };
-	const __u64 id = bpf_get_current_pid_tgid();
-	const __u32 tgid = id >> 32, tid = id;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct moment moment = { .regs = regs, .fields = fields, .task = task };
+	const __u32 tid = task->pid;
 	struct point_counters *count;
 	struct point_record *record;
 	struct point_spec *spec;
 	__u32 *bits = NULL;
 	__u32 zero = 0;
-	__u64 *image;
 
-	image = bpf_map_lookup_elem(&processes, &tgid);
+	if (!is_watched(task->tgid, &moment.image))
+		return 0;
 	spec = bpf_map_lookup_elem(&specs, &number);
 	count = bpf_map_lookup_elem(&counters, &zero);
-	if (!image || !spec || !count)
+	if (!spec || !count)
 		return 0;
 	COUNT(count->hits[number & (POINT_SPECS - 1)]);
 	if (spec->follow != POINT_FOLLOW_AS_IT_IS) {
@@ -305,8 +320,6 @@ static __always_inline int passed(void *ctx, const void *regs, const void *field
 		if (spec->follow == POINT_FOLLOW_ENDS && !(bits && *bits & FOLLOW_WAIT))
 			return 0;
 	}
-	moment.image = *image;
-	moment.task = bpf_get_current_task_btf();
 	for (int i = 0; i < POINT_TESTS; i++) {
 		const int held = i < spec->tests ? holds(&moment, &spec->test[i]) : 1;
 

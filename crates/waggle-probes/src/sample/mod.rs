@@ -26,15 +26,15 @@ mod record;
 pub use record::{Record, Sample};
 
 use std::collections::BTreeSet;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags};
 
 use crate::clock::now_ns;
-use crate::kernel;
-use crate::object::detach_all;
+use crate::object::{Loaded, ProbeError, detach_all, refused, set_initial};
 use crate::ring::{Ring, ring_bytes};
-use crate::timeline::{Areas, Head, map_of, sum_of};
+use crate::timeline::{Areas, Head};
 use skeleton::types;
 
 /// The kernel half, compiled by the build script.
@@ -55,15 +55,8 @@ pub const FREQUENCY_HZ_MAX: u32 = 10_000;
 #[derive(Debug, thiserror::Error)]
 pub enum SampleError {
     /// The kernel refused the program, a map or an attachment.
-    #[error("{doing}: {source}{messages}")]
-    Refused {
-        /// What was being done.
-        doing: &'static str,
-        /// What the kernel said.
-        source: libbpf_rs::Error,
-        /// The end of libbpf's messages.
-        messages: String,
-    },
+    #[error("sampling: {0}")]
+    Probe(#[from] ProbeError),
     /// The kernel refused a clock.
     #[error("starting the clock of processor {cpu}: {source}")]
     Clock {
@@ -80,22 +73,9 @@ pub enum SampleError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The ring buffer could not be mapped, or the processors not be listed.
-    #[error("{doing}: {source}")]
-    Io {
-        /// What was being done.
-        doing: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
-}
-
-fn refused(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> SampleError {
-    move |source| SampleError::Refused {
-        doing,
-        source,
-        messages: kernel::last_messages(),
-    }
+    /// The processors could not be listed.
+    #[error("listing the processors: {0}")]
+    Processors(std::io::Error),
 }
 
 /// How often samples are taken, and of what.
@@ -145,7 +125,7 @@ pub struct Counters {
 pub struct SampleProbe {
     // Dropped first: a detached program runs no more.
     links: Vec<Link>,
-    object: Object,
+    object: Loaded,
     ring: Ring,
     pids: BTreeSet<u32>,
     areas: Areas,
@@ -162,43 +142,26 @@ impl SampleProbe {
     /// # Errors
     /// The kernel refuses: it does not describe its types, is older than 5.17, or the rights lack.
     pub fn load(options: &Options) -> Result<Self, SampleError> {
-        kernel::collect_messages();
-        let doing = "loading the sampling probe";
-        let mut open = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .map_err(refused(doing))?;
-        for mut map in open.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
+        let object = Loaded::load(OBJECT, |name, map| {
             if name.ends_with(".rodata") {
-                let at = std::mem::offset_of!(types::rodata, config)
-                    + std::mem::offset_of!(types::sample_config, kernel);
-                let value = map.initial_value_mut().unwrap_or_default();
-                if let Some(kernel) = value.get_mut(at..at + 4) {
-                    kernel.copy_from_slice(&u32::from(options.kernel).to_ne_bytes());
-                }
-            } else if name == "events" {
-                map.set_max_entries(ring_bytes(options.ring_bytes))
-                    .map_err(refused(doing))?;
-            } else if name == "unwind_rows" {
-                map.set_max_entries(ROWS_MAX).map_err(refused(doing))?;
-            } else if name == "unwind_processes" {
-                map.set_max_entries(PROCESSES_MAX).map_err(refused(doing))?;
+                let at =
+                    offset_of!(types::rodata, config) + offset_of!(types::sample_config, kernel);
+                set_initial(map, at, &u32::from(options.kernel).to_ne_bytes());
+                return Ok(());
             }
-        }
-        let object = open.load().map_err(refused(doing))?;
-        let ring = {
-            let events = map_of(&object, "events");
-            let ring = Ring::new(events.as_fd(), events.max_entries());
-            ring.map_err(|source| SampleError::Io {
-                doing: "mapping the ring buffer",
-                source,
-            })?
-        };
+            let entries = match name {
+                "events" => ring_bytes(options.ring_bytes),
+                "unwind_rows" => ROWS_MAX,
+                "unwind_processes" => PROCESSES_MAX,
+                _ => return Ok(()),
+            };
+            map.set_max_entries(entries).map_err(refused)
+        })?;
         let frequency_hz = options.frequency_hz.clamp(1, FREQUENCY_HZ_MAX);
         Ok(Self {
             links: Vec::new(),
+            ring: object.ring()?,
             object,
-            ring,
             pids: BTreeSet::new(),
             areas: Areas::interrupted(ROWS_OF_FILE_MAX),
             period_ns: 1_000_000_000 / u64::from(frequency_hz),
@@ -218,12 +181,8 @@ impl SampleProbe {
     /// The kernel refuses; none ticks then.
     pub fn attach(&mut self) -> Result<(), SampleError> {
         self.detach();
-        let cpus = cpus::online().map_err(|source| SampleError::Io {
-            doing: "listing the processors",
-            source,
-        })?;
-        let program = self.object.progs_mut().find(|p| p.name() == "sample");
-        let program = program.expect("the program is in the object");
+        let cpus = cpus::online().map_err(SampleError::Processors)?;
+        let program = self.object.program("sample");
         let links = cpus.into_iter().map(|cpu| {
             cpus::start(&program, cpu, self.period_ns)
                 .map_err(|source| SampleError::Clock { cpu, source })
@@ -246,15 +205,16 @@ impl SampleProbe {
     /// # Errors
     /// The process has ended, or a map cannot be written.
     pub fn watch(&mut self, pid: u32) -> Result<(), SampleError> {
-        let rows = map_of(&self.object, "unwind_rows");
-        let processes = map_of(&self.object, "unwind_processes");
+        let rows = self.object.map("unwind_rows");
+        let processes = self.object.map("unwind_processes");
         self.areas
             .describe(pid, &rows, &processes)
             .map_err(|source| SampleError::Process { pid, source })?;
         if !self.pids.contains(&pid) {
-            map_of(&self.object, "watched")
+            self.object
+                .map("watched")
                 .update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY)
-                .map_err(refused("telling the kernel half of a process"))?;
+                .map_err(refused)?;
             self.pids.insert(pid);
         }
         Ok(())
@@ -264,7 +224,7 @@ impl SampleProbe {
     pub fn unwatch(&mut self, pid: u32) {
         self.pids.remove(&pid);
         for map in ["watched", "unwind_processes"] {
-            let _ = map_of(&self.object, map).delete(&pid.to_ne_bytes());
+            let _ = self.object.map(map).delete(&pid.to_ne_bytes());
         }
     }
 
@@ -293,10 +253,9 @@ impl SampleProbe {
 
     /// What the kernel half counted so far.
     pub fn counters(&self) -> Counters {
-        use std::mem::offset_of;
         use types::sample_counters as t;
         use types::unwind_counters as u;
-        let sum = |map, at| sum_of(&map_of(&self.object, map), at);
+        let sum = |map, at| self.object.sum(map, at);
         Counters {
             ticks: sum("counters", offset_of!(t, ticks)),
             taken: sum("counters", offset_of!(t, taken)),
@@ -310,15 +269,14 @@ impl SampleProbe {
     }
 
     /// Runs and total run time (ns) of the program on the whole host, as the kernel counted them
-    /// while [`kernel::RunTimeStats`] was held.
+    /// while [`RunTimeStats`](crate::kernel::RunTimeStats) was held.
     pub fn run_time(&self) -> Option<(u64, u64)> {
-        let program = self.object.progs_mut().find(|p| p.name() == "sample")?;
-        kernel::run_time(program.as_fd())
+        self.object.run_time("sample")
     }
 
     /// Lends a map of the kernel half, by its name.
     pub(crate) fn with_map<T>(&self, name: &str, share: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
-        let map = map_of(&self.object, name);
+        let map = self.object.map(name);
         share(map.as_fd())
     }
 }

@@ -5,6 +5,8 @@
 #ifndef WAGGLE_STATEMENT_READ_H
 #define WAGGLE_STATEMENT_READ_H
 
+#include "../bpf/register.h"
+
 /* A pointer and a length, as the server keeps texts. */
 struct text {
 	__u64 pointer;
@@ -13,39 +15,6 @@ struct text {
 
 /* Keeps the compiler from moving a bound away from its use, where the verifier needs it. */
 #define bounded(value) asm volatile("" : "+r"(value))
-
-/* Each register is loaded by its own instruction: the compiler would merge the cases into one load
- * at a computed offset, which the verifier refuses on the context. */
-#define REGISTER(number, field)                                                      \
-	case number:                                                                 \
-		asm volatile("%[value] = *(u64 *)(%[ctx] + %[at])"                   \
-			     : [value] "=r"(value)                                   \
-			     : [ctx] "r"(ctx), [at] "i"(__builtin_offsetof(struct pt_regs, field))); \
-		break
-
-static __always_inline __u64 register_of(struct pt_regs *ctx, __u32 number)
-{
-	__u64 value = 0;
-
-	switch (number) {
-	REGISTER(0, rax);
-	REGISTER(1, rcx);
-	REGISTER(2, rdx);
-	REGISTER(3, rbx);
-	REGISTER(5, rbp);
-	REGISTER(6, rsi);
-	REGISTER(7, rdi);
-	REGISTER(8, r8);
-	REGISTER(9, r9);
-	REGISTER(10, r10);
-	REGISTER(11, r11);
-	REGISTER(12, r12);
-	REGISTER(13, r13);
-	REGISTER(14, r14);
-	REGISTER(15, r15);
-	}
-	return value;
-}
 
 static __always_inline int read_at(void *to, __u32 size, __u64 base, int offset)
 {

@@ -6,12 +6,15 @@
 
 #include "../bpf/unwind.h"
 
-/* Processes are first looked for in a bitmap by the low bits of their id: a switch between two
- * threads of nobody's concern costs two loads. */
+/* Is a process watched? If only one is, that is told by comparing. Several are first looked for in
+ * a bitmap by the low bits of their id. Either way a switch between two threads of nobody's concern
+ * costs a few loads. */
 #define WATCHED_BITS 65536
 
 struct watched_bits {
 	unsigned long long words[WATCHED_BITS / 64];
+	unsigned int only; /* the one that is watched; 0: none, or several */
+	unsigned int spare;
 };
 
 /* Why a thread left its processor; what a system call says of a thread that waits in it. */

@@ -22,21 +22,20 @@ mod areas;
 mod calls;
 mod record;
 
+pub use crate::record::{Head, Name, Stack, StackEnd, addresses};
 pub(crate) use areas::Areas;
 pub use areas::ROWS_OF_FILE_MAX;
-pub use record::{Head, Name, Record, StackEnd, Why, addresses};
-pub(crate) use record::{STACK_KIND, head, stack};
+pub use record::{Record, Why};
 
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
+use std::mem::offset_of;
 
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder};
+use libbpf_rs::{Link, Map, MapCore, MapFlags};
 
-use crate::kernel;
-use crate::object::detach_all;
+use crate::object::{Loaded, ProbeError, detach_all, refused};
 use crate::ring::{Ring, ring_bytes};
 use crate::sample::SampleProbe;
-use skeleton::types;
+pub(crate) use skeleton::types;
 
 /// The kernel half, compiled by the build script.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/timeline.bpf.o"));
@@ -54,15 +53,8 @@ const SHARED: [&str; 3] = ["unwind_rows", "unwind_processes", "unwind_sent"];
 #[derive(Debug, thiserror::Error)]
 pub enum TimelineError {
     /// The kernel refused the programs, a map or an attachment.
-    #[error("{doing}: {source}{messages}")]
-    Refused {
-        /// What was being done.
-        doing: &'static str,
-        /// What the kernel said.
-        source: libbpf_rs::Error,
-        /// The end of libbpf's messages.
-        messages: String,
-    },
+    #[error("following the scheduler: {0}")]
+    Probe(#[from] ProbeError),
     /// The process has ended, or may not be looked at.
     #[error("reading what process {pid} has mapped: {source}")]
     Process {
@@ -71,17 +63,6 @@ pub enum TimelineError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The ring buffer could not be mapped.
-    #[error("mapping the ring buffer: {0}")]
-    Ring(std::io::Error),
-}
-
-fn refused(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> TimelineError {
-    move |source| TimelineError::Refused {
-        doing,
-        source,
-        messages: kernel::last_messages(),
-    }
 }
 
 /// What is recorded, and how much room there is.
@@ -136,7 +117,7 @@ pub struct Counters {
 pub struct TimelineProbe {
     // Dropped first: a detached program runs no more.
     links: Vec<Link>,
-    object: Object,
+    object: Loaded,
     ring: Ring,
     pids: BTreeSet<u32>,
     /// `None`: another probe has described them in maps that both share.
@@ -163,44 +144,33 @@ impl TimelineProbe {
         options: &Options,
         sampler: Option<&SampleProbe>,
     ) -> Result<Self, TimelineError> {
-        kernel::collect_messages();
-        let doing = "loading the timeline's probe";
-        let mut open = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .map_err(refused(doing))?;
-        for mut map in open.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
+        let object = Loaded::load(OBJECT, |name, map| {
             if name.ends_with(".rodata") {
-                let at = std::mem::offset_of!(types::rodata, config);
+                let at = offset_of!(types::rodata, config);
                 let value = map.initial_value_mut().unwrap_or_default();
                 let size = size_of::<types::timeline_config>();
                 if let Some(config) = value.get_mut(at..at + size) {
                     configure(config, options, sampler.is_some());
                 }
             } else if name == "events" {
-                map.set_max_entries(ring_bytes(options.ring_bytes))
-                    .map_err(refused(doing))?;
+                let bytes = ring_bytes(options.ring_bytes);
+                map.set_max_entries(bytes).map_err(refused)?;
             } else if let Some(sampler) = sampler
-                && SHARED.contains(&name.as_str())
+                && SHARED.contains(&name)
             {
-                sampler
-                    .with_map(&name, |fd| map.reuse_fd(fd))
-                    .map_err(refused(doing))?;
+                let shared = sampler.with_map(name, |fd| map.reuse_fd(fd));
+                shared.map_err(refused)?;
             } else if (name == "followed" && !options.followed_only)
                 || (name == "unwind_rows" && !options.walks())
             {
-                map.set_max_entries(1).map_err(refused(doing))?;
+                map.set_max_entries(1).map_err(refused)?;
             }
-        }
-        let object = open.load().map_err(refused(doing))?;
-        let ring = {
-            let events = map_of(&object, "events");
-            Ring::new(events.as_fd(), events.max_entries()).map_err(TimelineError::Ring)?
-        };
+            Ok(())
+        })?;
         Ok(Self {
             links: Vec::new(),
+            ring: object.ring()?,
             object,
-            ring,
             pids: BTreeSet::new(),
             areas: sampler.is_none().then(Areas::default),
             walks: options.walks(),
@@ -215,10 +185,8 @@ impl TimelineProbe {
         self.links.clear();
         let mut links = Vec::new();
         for name in PROGRAMS {
-            let program = self.object.progs_mut().find(|p| p.name() == name);
-            let program = program.expect("the program is in the object");
-            let link = program.attach_raw_tracepoint(name);
-            links.push(link.map_err(refused("attaching to the scheduler"))?);
+            let link = self.object.program(name).attach_raw_tracepoint(name);
+            links.push(link.map_err(refused)?);
         }
         self.links = links;
         Ok(())
@@ -229,6 +197,11 @@ impl TimelineProbe {
         detach_all(self.links.drain(..));
     }
 
+    /// What is to be detached, for whoever detaches something else beside.
+    pub(crate) fn take_links(&mut self) -> Vec<Link> {
+        std::mem::take(&mut self.links)
+    }
+
     /// Watches a process's threads, those to come included. Called again, takes note of what the
     /// process has mapped since.
     ///
@@ -237,8 +210,8 @@ impl TimelineProbe {
     pub fn watch(&mut self, pid: u32) -> Result<(), TimelineError> {
         if let Some(areas) = &mut self.areas {
             let described = if self.walks {
-                let rows = map_of(&self.object, "unwind_rows");
-                let processes = map_of(&self.object, "unwind_processes");
+                let rows = self.object.map("unwind_rows");
+                let processes = self.object.map("unwind_processes");
                 areas.describe(pid, &rows, &processes)
             } else {
                 std::fs::metadata(format!("/proc/{pid}/maps")).map(drop)
@@ -246,19 +219,19 @@ impl TimelineProbe {
             described.map_err(|source| TimelineError::Process { pid, source })?;
         }
         if !self.pids.contains(&pid) {
-            let doing = "telling the kernel half of a process";
-            map_of(&self.object, "watched")
+            self.object
+                .map("watched")
                 .update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY)
-                .map_err(refused(doing))?;
+                .map_err(refused)?;
             self.pids.insert(pid);
-            self.write_bits().map_err(refused(doing))?;
+            self.write_bits()?;
         }
         Ok(())
     }
 
     /// The map of followed threads, for the point probes to keep.
     pub(crate) fn followed(&self) -> Map<'_> {
-        map_of(&self.object, "followed")
+        self.object.map("followed")
     }
 
     /// Forgets a process; harmless if it is not watched.
@@ -271,7 +244,7 @@ impl TimelineProbe {
             &["watched"]
         };
         for map in own {
-            let _ = map_of(&self.object, map).delete(&pid.to_ne_bytes());
+            let _ = self.object.map(map).delete(&pid.to_ne_bytes());
         }
     }
 
@@ -291,10 +264,9 @@ impl TimelineProbe {
 
     /// What the kernel half counted so far.
     pub fn counters(&self) -> Counters {
-        use std::mem::offset_of;
         use types::timeline_counters as t;
         use types::unwind_counters as u;
-        let sum = |map, at| sum_of(&map_of(&self.object, map), at);
+        let sum = |map, at| self.object.sum(map, at);
         Counters {
             events: sum("counters", offset_of!(t, events)),
             lost: sum("counters", offset_of!(t, lost)),
@@ -305,29 +277,41 @@ impl TimelineProbe {
         }
     }
 
+    /// Records that found no room so far, by processor.
+    pub fn lost(&self) -> Vec<u64> {
+        let at = offset_of!(types::timeline_counters, lost);
+        let lost = self.object.by_processor("counters", at);
+        lost.unwrap_or_default()
+    }
+
     /// Name, runs and total run time (ns) of each program on the whole host, as the kernel counted
-    /// them while [`kernel::RunTimeStats`] was held.
+    /// them while [`RunTimeStats`](crate::kernel::RunTimeStats) was held.
     pub fn run_times(&self) -> Vec<(&'static str, u64, u64)> {
         let times = PROGRAMS.iter().filter_map(|name| {
-            let program = self.object.progs_mut().find(|p| p.name() == *name)?;
-            let (runs, ns) = kernel::run_time(program.as_fd())?;
+            let (runs, ns) = self.object.run_time(name)?;
             Some((*name, runs, ns))
         });
         times.collect()
     }
 
-    fn write_bits(&self) -> libbpf_rs::Result<()> {
-        let mut bits = vec![0u8; size_of::<types::watched_bits>()];
+    fn write_bits(&self) -> Result<(), ProbeError> {
+        use types::watched_bits as t;
+        let mut watched = vec![0u8; size_of::<t>()];
+        let words = offset_of!(t, words);
+        let bits = size_of_val(&t::default().words) * 8;
         for pid in &self.pids {
-            let bit = *pid as usize % (bits.len() * 8);
-            bits[bit / 8] |= 1 << (bit % 8);
+            let bit = *pid as usize % bits;
+            watched[words + bit / 8] |= 1 << (bit % 8);
         }
-        map_of(&self.object, ".data.watched").update(&0u32.to_ne_bytes(), &bits, MapFlags::ANY)
+        if let (1, Some(only)) = (self.pids.len(), self.pids.first()) {
+            let at = offset_of!(t, only);
+            watched[at..at + 4].copy_from_slice(&only.to_ne_bytes());
+        }
+        self.object.write(".data.watched", &watched)
     }
 }
 
 fn configure(config: &mut [u8], options: &Options, preempted: bool) {
-    use std::mem::offset_of;
     use types::timeline_config as t;
     let calls = offset_of!(t, calls);
     calls::fill(&mut config[calls..calls + types::timeline_config::default().calls.len()]);
@@ -338,25 +322,4 @@ fn configure(config: &mut [u8], options: &Options, preempted: bool) {
     put(offset_of!(t, waker_stacks), options.waker_stacks);
     put(offset_of!(t, preempted_stacks), options.stacks && preempted);
     put(offset_of!(t, followed_only), options.followed_only);
-}
-
-/// The map of that name; of data sections, whose names the object's comes before, the end.
-pub(crate) fn map_of<'a>(object: &'a Object, name: &str) -> Map<'a> {
-    let mut maps = object.maps();
-    let found = maps.find(|m| {
-        let found = m.name().to_string_lossy();
-        found == name || (name.starts_with('.') && found.ends_with(name))
-    });
-    found.expect("the map is in the object")
-}
-
-/// A word of a map's only value, summed over all processors.
-pub(crate) fn sum_of(map: &Map<'_>, at: usize) -> u64 {
-    let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
-    let values = values.ok().flatten().unwrap_or_default();
-    let words = values.iter().filter_map(|value| {
-        let bytes = value.get(at..at + 8)?;
-        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-    });
-    words.sum()
 }

@@ -115,21 +115,37 @@ struct {
 	__type(value, __u32);
 } followed SEC(".maps");
 
-static __always_inline int is_followed(__u32 tid)
+/* No process that is watched is left out; of those that are not, nearly all are. */
+static __always_inline int may_be_watched(__u32 tgid)
 {
-	const __u32 *bits;
+	const __u32 only = watched_bits.only;
 
-	if (!config.followed_only)
-		return 1;
-	bits = bpf_map_lookup_elem(&followed, &tid);
-	return bits && *bits;
+	if (only)
+		return tgid == only;
+	return watched_bits.words[(tgid / 64) & (WATCHED_BITS / 64 - 1)] >> (tgid & 63) & 1;
 }
 
 static __always_inline int is_watched(__u32 tgid)
 {
-	if (!(watched_bits.words[(tgid / 64) & (WATCHED_BITS / 64 - 1)] >> (tgid & 63) & 1))
+	if (!may_be_watched(tgid))
 		return 0;
-	return bpf_map_lookup_elem(&watched, &tgid) != NULL;
+	return watched_bits.only || bpf_map_lookup_elem(&watched, &tgid);
+}
+
+/* Whether a thread's switches and wake-ups are told. Most of a server's threads are idle and not
+ * followed, so that is asked before whether the process is really watched. */
+static __always_inline int is_told(__u32 tgid, __u32 tid)
+{
+	const __u32 *bits;
+
+	if (!may_be_watched(tgid))
+		return 0;
+	if (config.followed_only) {
+		bits = bpf_map_lookup_elem(&followed, &tid);
+		if (!bits || !*bits)
+			return 0;
+	}
+	return watched_bits.only || bpf_map_lookup_elem(&watched, &tgid);
 }
 
 static __always_inline __u64 began_ns(const struct task_struct *task)
@@ -162,8 +178,9 @@ static __always_inline int in_interrupt(const void *ctx, const struct task_struc
 	return at - (__u64)task->stack >= KERNEL_STACK;
 }
 
+/* `lost`: as it was before there was room for the record. */
 static __always_inline void head_of(struct trace_head *head, const struct task_struct *task,
-				    __u16 kind, __u64 ns, const struct timeline_counters *count)
+				    __u16 kind, __u64 ns, __u32 lost)
 {
 	head->ns = ns;
 	head->began_ns = began_ns(task);
@@ -171,7 +188,28 @@ static __always_inline void head_of(struct trace_head *head, const struct task_s
 	head->tgid = task->tgid;
 	head->kind = kind;
 	head->cpu = bpf_get_smp_processor_id();
-	head->lost = count->lost;
+	head->lost = lost;
+}
+
+/* The thread's name, two words. */
+static __always_inline void name_of(char *name, const struct task_struct *task)
+{
+	const __u64 *comm = (const __u64 *)task->comm;
+
+	((__u64 *)name)[0] = comm[0];
+	((__u64 *)name)[1] = comm[1];
+}
+
+/* Room in the ring, to be filled and submitted; NULL if there is none, which is counted. */
+static __always_inline void *room(__u64 bytes, struct timeline_counters *count)
+{
+	void *record = bpf_ringbuf_reserve(&events, bytes, 0);
+
+	if (record)
+		COUNT(count->events);
+	else
+		COUNT(count->lost);
+	return record;
 }
 
 /* Why a thread waits that waits for this file. */
@@ -189,7 +227,8 @@ static __always_inline __u16 why_of_file(const struct task_struct *task, __u32 n
 	bpf_probe_read_kernel(&file, sizeof(file), table->fd + number);
 	if (!file)
 		return WHY_OTHER;
-	switch (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) {
+	file = bpf_core_cast(file, struct file);
+	switch (file->f_inode->i_mode & S_IFMT) {
 	case S_IFSOCK:
 	case S_IFIFO:
 		return WHY_NETWORK;
@@ -222,34 +261,45 @@ static __always_inline __u16 why(const struct task_struct *task, const struct pt
 static __always_inline void left(struct task_struct *task, int preempted, __u64 ns,
 				 struct timeline_counters *count)
 {
+	const struct pt_regs___user *regs = (void *)bpf_task_pt_regs(task);
 	const int runnable = preempted || !state_of(task);
-	struct timeline_event event = {};
-	struct pt_regs___user *regs;
+	const __u32 lost = count->lost;
+	struct timeline_event *event;
+	__u64 stack = 0, address = 0;
+	__u16 reason = WHY_RUNNABLE;
 
-	head_of(&event.head, task, TRACE_LEFT, ns, count);
-	event.why = WHY_RUNNABLE;
-	regs = (void *)bpf_task_pt_regs(task);
 	if (!runnable)
-		event.why = why(task, regs, &event.value);
-	if (runnable ? config.preempted_stacks : config.stacks)
-		event.stack = unwind(&events, &event.head, regs->ip, regs->sp, regs->bp, 0);
-	bpf_probe_read_kernel(event.name, sizeof(event.name), task->comm);
-	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
-		COUNT(count->lost);
-	else
-		COUNT(count->events);
+		reason = why(task, regs, &address);
+	/* Before there is a record, which would hold up those behind it. */
+	if (runnable ? config.preempted_stacks : config.stacks) {
+		struct trace_head head;
+
+		head_of(&head, task, TRACE_LEFT, ns, lost);
+		stack = unwind(&events, &head, regs->ip, regs->sp, regs->bp, 0);
+	}
+	event = room(sizeof(*event), count);
+	if (!event)
+		return;
+	head_of(&event->head, task, TRACE_LEFT, ns, lost);
+	event->value = address;
+	event->stack = stack;
+	event->woken = 0;
+	event->why = reason;
+	event->interrupt = 0;
+	name_of(event->name, task);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline void plain(const struct task_struct *task, __u16 kind, __u64 ns,
 				  struct timeline_counters *count)
 {
-	struct timeline_came event = {};
+	const __u32 lost = count->lost;
+	struct timeline_came *event = room(sizeof(*event), count);
 
-	head_of(&event.head, task, kind, ns, count);
-	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
-		COUNT(count->lost);
-	else
-		COUNT(count->events);
+	if (!event)
+		return;
+	head_of(&event->head, task, kind, ns, lost);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 
 SEC("raw_tp/sched_switch")
@@ -257,9 +307,8 @@ int sched_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *prev = bpf_get_current_task_btf();
 	struct task_struct *next = bpf_core_cast((void *)ctx->args[2], struct task_struct);
-	const int leaves = is_watched(prev->tgid) && !(state_of(prev) & TASK_ENDS) &&
-			   is_followed(prev->pid);
-	const int comes = is_watched(next->tgid) && is_followed(next->pid);
+	const int leaves = is_told(prev->tgid, prev->pid) && !(state_of(prev) & TASK_ENDS);
+	const int comes = is_told(next->tgid, next->pid);
 	struct timeline_counters *count;
 	__u32 zero = 0;
 	__u64 ns;
@@ -281,32 +330,41 @@ SEC("raw_tp/sched_waking")
 int sched_waking(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *woken = bpf_core_cast((void *)ctx->args[0], struct task_struct);
-	struct task_struct *waker;
+	const struct pt_regs___user *regs;
 	struct timeline_counters *count;
-	struct timeline_event event = {};
-	struct pt_regs___user *regs;
-	__u32 zero = 0;
-	__u64 ns;
+	struct timeline_event *event;
+	struct task_struct *waker;
+	__u32 zero = 0, lost;
+	__u64 ns, stack = 0;
+	int interrupt;
 
-	if (!is_watched(woken->tgid) || !is_followed(woken->pid))
+	if (!is_told(woken->tgid, woken->pid))
 		return 0;
 	ns = bpf_ktime_get_ns();
 	count = bpf_map_lookup_elem(&counters, &zero);
 	if (!count)
 		return 0;
+	lost = count->lost;
 	waker = bpf_get_current_task_btf();
-	head_of(&event.head, waker, TRACE_WAKES, ns, count);
-	event.value = began_ns(woken);
-	event.woken = woken->pid;
 	regs = (void *)bpf_task_pt_regs(waker);
-	event.interrupt = in_interrupt(ctx, waker, regs);
-	if (config.waker_stacks && !event.interrupt && !(waker->flags & KERNEL_THREAD))
-		event.stack = unwind(&events, &event.head, regs->ip, regs->sp, regs->bp, 1);
-	bpf_probe_read_kernel(event.name, sizeof(event.name), waker->comm);
-	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
-		COUNT(count->lost);
-	else
-		COUNT(count->events);
+	interrupt = in_interrupt(ctx, waker, regs);
+	if (config.waker_stacks && !interrupt && !(waker->flags & KERNEL_THREAD)) {
+		struct trace_head head;
+
+		head_of(&head, waker, TRACE_WAKES, ns, lost);
+		stack = unwind(&events, &head, regs->ip, regs->sp, regs->bp, 1);
+	}
+	event = room(sizeof(*event), count);
+	if (!event)
+		return 0;
+	head_of(&event->head, waker, TRACE_WAKES, ns, lost);
+	event->value = began_ns(woken);
+	event->stack = stack;
+	event->woken = woken->pid;
+	event->why = 0;
+	event->interrupt = interrupt;
+	name_of(event->name, waker);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
@@ -330,10 +388,10 @@ SEC("raw_tp/sched_process_exit")
 int sched_process_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct timeline_event event = {};
 	struct timeline_counters *count;
+	struct timeline_event *event;
 	const __u64 ns = bpf_ktime_get_ns();
-	__u32 zero = 0;
+	__u32 zero = 0, lost;
 
 	if (!is_watched(task->tgid))
 		return 0;
@@ -345,11 +403,17 @@ int sched_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	count = bpf_map_lookup_elem(&counters, &zero);
 	if (!count)
 		return 0;
-	head_of(&event.head, task, TRACE_ENDED, ns, count);
-	bpf_probe_read_kernel(event.name, sizeof(event.name), task->comm);
-	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_NO_WAKEUP))
-		COUNT(count->lost);
-	else
-		COUNT(count->events);
+	lost = count->lost;
+	event = room(sizeof(*event), count);
+	if (!event)
+		return 0;
+	head_of(&event->head, task, TRACE_ENDED, ns, lost);
+	event->value = 0;
+	event->stack = 0;
+	event->woken = 0;
+	event->why = 0;
+	event->interrupt = 0;
+	name_of(event->name, task);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }

@@ -28,6 +28,7 @@ fn who(role: &str, digest: Option<&str>) -> Who {
     Who {
         process: "mysqld 7".into(),
         pid: 7,
+        start_ns: None,
         role: role.into(),
         thread: None,
         digest: digest.map(Arc::from),

@@ -105,6 +105,9 @@ pub struct ProfileWho {
     pub process: String,
     /// The process's pid.
     pub pid: u32,
+    /// When the process was started, ns since boot; with the pid it tells it from others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_ns: Option<u64>,
     /// What the thread is there for.
     pub role: String,
     /// The thread, if threads were told apart.
@@ -153,6 +156,9 @@ pub struct ProfileProcess {
     pub process: String,
     /// Its pid.
     pub pid: u32,
+    /// As of whose time it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_ns: Option<u64>,
     /// The time it spent on processors meanwhile by the kernel's accounts, ns.
     pub cpu_ns: Option<u64>,
 }

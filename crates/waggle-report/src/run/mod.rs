@@ -20,7 +20,7 @@ pub use directory::RunDir;
 pub use error::{ReadError, ReopenError, RunError};
 pub use facts::{FORMAT_VERSION, Outcome, RunFacts, ServerFacts};
 pub use lines::JsonLines;
-pub use reader::{Lines, Run};
+pub use reader::{Lines, Run, profile_file};
 pub use redact::{redact_argv, shell_line};
 
 /// File name of the versioned facts of a run.

@@ -243,7 +243,7 @@ impl Run {
 }
 
 /// The file of the profile with this name; the empty name is that of the only one.
-pub(super) fn profile_file(name: &str) -> String {
+pub fn profile_file(name: &str) -> String {
     match (name, PROFILE_FILE.split_once('.')) {
         ("", _) | (_, None) => PROFILE_FILE.to_owned(),
         (name, Some((stem, end))) => format!("{stem}-{name}.{end}"),

@@ -14,6 +14,11 @@ pub(super) fn line(facts: &TraceFacts) -> String {
         bytes(cost.waggle_rss_bytes)
     );
     let hits = count(cost.hits_per_s.round() as u64);
+    // Of slices, the rate is that of a traced second, and shares are of all the time.
+    let (second, over) = match facts.slices {
+        Some(_) => ("traced second", " over all of the time"),
+        None => ("second", ""),
+    };
     let mut parts = Vec::new();
     if let Some(programs_s) = cost.programs_s {
         let each = plain(cost.program_ns_per_hit.unwrap_or_default(), 0);
@@ -22,17 +27,17 @@ pub(super) fn line(facts: &TraceFacts) -> String {
             None => format!("{} of a processor", percent(programs_s, facts.duration_s)),
         };
         parts.push(format!(
-            "{hits} probes a second in the process, {each} ns each beside the trap: {share}"
+            "{hits} probes a {second} in the process, {each} ns each beside the trap: {share}{over}"
         ));
     }
     if let Some(host_s) = cost.host_programs_s {
         let share = percent(host_s, facts.duration_s);
         parts.push(format!(
-            "at every switch or call of this host: {share} of a processor"
+            "at every switch or call of this host: {share} of a processor{over}"
         ));
     }
     if parts.is_empty() {
-        parts.push(format!("{hits} probes a second, their time not counted"));
+        parts.push(format!("{hits} probes a {second}, their time not counted"));
     }
     parts.push(own);
     format!("cost: {}", parts.join("; "))
@@ -45,6 +50,7 @@ fn percent(part: f64, whole: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::TraceSlices;
 
     #[test]
     fn a_share_is_of_the_process_and_of_the_time() {
@@ -60,6 +66,14 @@ mod tests {
         let text = line(&facts);
         assert!(text.contains("1000 ns each"), "{text}");
         assert!(text.contains("1.25% of its CPU time"), "{text}");
+        facts.slices = Some(TraceSlices::default());
+        let text = line(&facts);
+        assert!(text.contains("5,000 probes a traced second"), "{text}");
+        assert!(
+            text.contains("of its CPU time over all of the time"),
+            "{text}"
+        );
+        facts.slices = None;
         facts.cost.process_cpu_s = None;
         facts.cost.host_programs_s = Some(0.2);
         let text = line(&facts);

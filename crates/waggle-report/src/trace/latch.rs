@@ -24,7 +24,7 @@ pub struct LatchReport {
     pub flagged_share: f64,
     /// Sleeps that were none, because the latch had become free.
     pub in_vain: u64,
-    /// Threads that still slept for a latch when the trace ended.
+    /// Threads that still slept for a latch when the trace ended; of slices, when each did.
     pub still_waiting: u64,
     /// Sleeps for a condition, which is no latch; in no other figure.
     pub conditions: u64,
@@ -151,7 +151,7 @@ pub struct LatchHolder {
 pub struct LatchProgram {
     /// Its name.
     pub name: String,
-    /// Runs a second.
+    /// Runs a second of the time that was traced.
     pub runs_per_s: f64,
     /// Without the trap that leads to it, ns a run.
     pub ns_per_run: f64,

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::latch::{LatchHolder, LatchReport, LatchRow};
-use super::{TraceFacts, pipeline_text};
+use super::{TraceFacts, pipeline_text, slices_text};
 use crate::quantity::{count, plain};
 use crate::table::Table;
 
@@ -47,6 +47,7 @@ fn head(report: &LatchReport) -> String {
         traced.pid,
         plain(facts.duration_s, 1),
     );
+    text += &slices_text::lines(facts);
     let whole = report.wait_sum_ns;
     let _ = writeln!(
         text,
@@ -56,9 +57,13 @@ fn head(report: &LatchReport) -> String {
         percent(report.handing_over_ns, whole),
         percent(report.unobserved_ns, whole),
     );
+    let end = match facts.slices {
+        Some(_) => "when their slice ended",
+        None => "at the end",
+    };
     let _ = writeln!(
         text,
-        "{} flagged as records were lost ({}), in no figure below; {} still waiting at the end",
+        "{} flagged as records were lost ({}), in no figure below; {} still waiting {end}",
         count(report.flagged + report.torn),
         percent_of(report.flagged_share),
         count(report.still_waiting),

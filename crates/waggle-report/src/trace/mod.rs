@@ -16,6 +16,8 @@ mod pipeline;
 mod pipeline_slow_text;
 mod pipeline_text;
 mod shown;
+mod slices;
+mod slices_text;
 mod waits;
 mod waits_text;
 
@@ -30,6 +32,7 @@ pub use pipeline::{
     PipelineWaitStage,
 };
 pub use shown::TracePage;
+pub use slices::TraceSlices;
 pub use waits::{
     WaitsEdge, WaitsReport, WaitsRequest, WaitsRequests, WaitsRow, WaitsSegment, WaitsShare,
     WaitsStacks, WaitsSum,
@@ -84,8 +87,10 @@ pub struct TraceFacts {
     pub process: Traced,
     /// It ended while it was traced.
     pub process_ended: bool,
-    /// Seconds from the moment everything was attached until the end.
+    /// Seconds from the moment everything was attached until the end, also those between slices.
     pub duration_s: f64,
+    /// The slices of time that were traced; absent: all of it was.
+    pub slices: Option<TraceSlices>,
     /// Records that arrived.
     pub events: u64,
     /// Records that did not, by cause.
@@ -141,7 +146,7 @@ pub struct TraceCost {
     pub waggle_cpu_s: f64,
     /// Memory of waggle at the end, bytes.
     pub waggle_rss_bytes: u64,
-    /// Probes that fired, a second.
+    /// Probes that fired, a second of the time that was traced.
     pub hits_per_s: f64,
     /// Run time of the kernel's half, ns a hit, by the kernel's own account; absent: not counted.
     pub program_ns_per_hit: Option<f64>,
@@ -151,6 +156,10 @@ pub struct TraceCost {
     /// Run time of the programs that run for every process of the host (switches, system calls), s;
     /// absent: there are none, or it was not counted.
     pub host_programs_s: Option<f64>,
-    /// CPU time of the process meanwhile, s; absent: not known, as it ended too soon.
+    /// CPU time of the process meanwhile, s, also while nothing was attached; absent: not known, as
+    /// it ended too soon.
     pub process_cpu_s: Option<f64>,
+    /// Share of the traced time in which run times were counted, 0 to 1; what is above is scaled
+    /// from it. Absent: in all of it, or not told.
+    pub counted_share: Option<f64>,
 }

@@ -32,8 +32,13 @@ pub struct PipelineReport {
     /// Waits that were under way when the trace, or the knowledge of any stage, began, or when it
     /// ended; not in `seen`.
     pub cut: u64,
+    /// Of the cut: ends without a beginning, with nothing lost before: it was before the trace
+    /// began.
+    pub begun_before: u64,
     /// Ends without a beginning and beginnings without an end, while records were lost; flagged.
     pub torn: u64,
+    /// Of the torn: ends without a beginning, which may have been lost.
+    pub begin_lost: u64,
     /// Waits whose stages do not sum to the wait. Always 0: counted, so that it can be believed.
     pub inexact: u64,
     /// Two records of different processors closer than this may be in either order, ns.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::drawing::{Bar, carriers, draw};
 use super::pipeline::{PipelineGroup, PipelineReport, PipelineStage};
-use super::{TraceFacts, cost, pipeline_slow_text};
+use super::{TraceFacts, cost, pipeline_slow_text, slices_text};
 use crate::quantity::{count, plain};
 use crate::table::Table;
 
@@ -56,11 +56,16 @@ fn head(report: &PipelineReport) -> String {
     if !report.about.is_empty() {
         let _ = writeln!(text, "{}", report.about);
     }
+    text += &slices_text::lines(facts);
     let share = |part: u64| percent(part, report.seen + report.torn);
+    let ends = match facts.slices {
+        Some(_) => "the slices' ends",
+        None => "the trace's ends",
+    };
     let _ = writeln!(
         text,
         "{} decomposed ({}), {} had nothing to wait for ({}), {} flagged as records were lost \
-         ({}); {} cut by the trace's ends",
+         ({}); {} cut by {ends}",
         count(report.decomposed),
         share(report.decomposed),
         count(report.no_wait),
@@ -69,6 +74,15 @@ fn head(report: &PipelineReport) -> String {
         share(report.flagged + report.torn),
         count(report.cut),
     );
+    if report.begun_before + report.begin_lost > 0 {
+        let _ = writeln!(
+            text,
+            "ended without a beginning: {} that began before the trace (cut), {} whose beginning \
+             may have been lost (flagged)",
+            count(report.begun_before),
+            count(report.begin_lost),
+        );
+    }
     text
 }
 
@@ -329,6 +343,24 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn ends_without_a_beginning_are_told_apart() {
+        let (title, line) = (
+            "ended without a beginning",
+            "3 that began before the trace (cut), 2",
+        );
+        assert!(!text(&report(), 100).contains(title));
+        let (cut, begun_before, torn, begin_lost) = (4, 3, 2, 2);
+        let report = PipelineReport {
+            cut,
+            begun_before,
+            torn,
+            begin_lost,
+            ..report()
+        };
+        assert!(text(&report, 100).contains(&format!("{title}: {line}")));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{FuncReport, LatchReport, PipelineReport, TraceReport, WaitsReport};
+use super::{FuncReport, LatchReport, PipelineReport, TraceFacts, TraceReport, WaitsReport};
 use crate::csv::{Lines, cell_text};
 use crate::markdown::{ABSENT, Grid, bullets, code, paragraph, titles};
 use crate::quantity::{count, plain};
@@ -282,7 +282,17 @@ fn pipeline(report: &PipelineReport) -> String {
         report.pipeline,
         plain(report.wait_us.mean_us, 1),
         plain(report.wait_us.p99_us, 1),
-    )
+    ) + &of_slices(&report.facts)
+}
+
+/// That not all of the time was traced.
+fn of_slices(facts: &TraceFacts) -> String {
+    facts.slices.as_ref().map_or_else(String::new, |slices| {
+        format!(
+            " {}% of the time was traced, in slices.",
+            plain(100.0 * slices.share, 1)
+        )
+    })
 }
 
 fn latch(report: &LatchReport) -> String {
@@ -298,7 +308,7 @@ fn latch(report: &LatchReport) -> String {
         share(report.held_ns, report.wait_sum_ns),
         share(first.wait_sum_ns, report.wait_sum_ns),
         first.name,
-    )
+    ) + &of_slices(&report.facts)
 }
 
 fn waits(report: &WaitsReport) -> String {

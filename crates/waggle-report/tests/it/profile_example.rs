@@ -66,6 +66,7 @@ pub(crate) fn report(heavier: bool) -> ProfileReport {
     let who = |role: &str, digest: Option<&str>| ProfileWho {
         process: "mysqld 4711".to_owned(),
         pid: 4711,
+        start_ns: Some(1_230_000_000),
         role: role.to_owned(),
         thread: digest.map(|_| "connection 4712".to_owned()),
         digest: digest.map(str::to_owned),
@@ -113,6 +114,7 @@ pub(crate) fn report(heavier: bool) -> ProfileReport {
         processes: vec![ProfileProcess {
             process: "mysqld 4711".to_owned(),
             pid: 4711,
+            start_ns: Some(1_230_000_000),
             cpu_ns: Some(19_400_000_000),
         }],
         notes: vec![format!("no frames described in {HOSTILE}")],

@@ -7,8 +7,8 @@ use waggle_report::run::RunFacts;
 use waggle_report::trace::{
     Doing, FuncCall, FuncCalls, FuncReport, FuncRow, PipelineGroup, PipelineReport, PipelineSlice,
     PipelineStage, PipelineWait, PipelineWaitStage, TraceFacts, TracePage, TraceProbe, TraceReport,
-    WaitsEdge, WaitsReport, WaitsRequest, WaitsRequests, WaitsRow, WaitsSegment, WaitsShare,
-    WaitsSum,
+    TraceSlices, WaitsEdge, WaitsReport, WaitsRequest, WaitsRequests, WaitsRow, WaitsSegment,
+    WaitsShare, WaitsSum,
 };
 use waggle_stats::latency::LatencySummary;
 
@@ -123,6 +123,24 @@ fn doing(ns: u64) -> Doing {
     }
 }
 
+fn slices() -> TraceSlices {
+    TraceSlices {
+        share_asked: 0.1,
+        slice_ns: 500_000_000,
+        seed: 7,
+        count: 6,
+        refused: 1,
+        traced_ns: 3_000_000_000,
+        share: 0.1,
+        began: 5200,
+        began_per_s: 1733.3,
+        estimated: 52_000,
+        cut: 100,
+        cut_long: 2,
+        whole_at_p99: Some(0.98),
+    }
+}
+
 fn pipeline() -> PipelineReport {
     let stages = [
         ("ready", 20_000_u64),
@@ -151,7 +169,10 @@ fn pipeline() -> PipelineReport {
     };
     let stages_ns: Vec<u64> = stages.iter().map(|(_, ns)| ns * 5000).collect();
     PipelineReport {
-        facts: facts(),
+        facts: TraceFacts {
+            slices: Some(slices()),
+            ..facts()
+        },
         pipeline: "redo".into(),
         about: HOSTILE.into(),
         seen: 5100,

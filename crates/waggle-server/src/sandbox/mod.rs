@@ -321,6 +321,8 @@ impl Sandbox {
             return Err(self.gone());
         };
         let dir = run.path().to_owned();
+        run.clear_tmp()
+            .map_err(io("cannot empty the server's temporary directory"))?;
         let root = RootPlan::of(&self.server, &self.parent);
         let inside = |leaf: &str| match &root {
             Some(root) => root.inside(&dir.join(leaf)),

@@ -101,6 +101,21 @@ impl RunDir {
             .open(self.path.join("error.log"))
     }
 
+    /// Makes the server's directory for temporary files empty, as a host does when it boots: a
+    /// server that was killed leaves files there, and one of them (a replica's `SQL_LOAD-…`) keeps
+    /// its successor's applier from starting.
+    pub(super) fn clear_tmp(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.path.join("tmp"))? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Leaves the directory to the guardian.
     pub(super) fn release(mut self) {
         self.keep = true;

@@ -33,8 +33,9 @@ fn has_ended(process: &OwnedFd) -> bool {
     unsafe { libc::poll(&raw mut fd, 1, 20_000) == 1 }
 }
 
-/// A process of this test program that starts a server, says so, and waits.
-fn child_with_server(flavour: &str) -> (Child, ServerEntry) {
+/// A process of this test program that starts a server below `place`, says so, and waits. Nobody
+/// else's start sweeps there.
+fn child_with_server(flavour: &str, place: &Path) -> (Child, ServerEntry) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
             "parent_killed::holds_a_sandbox",
@@ -43,6 +44,7 @@ fn child_with_server(flavour: &str) -> (Child, ServerEntry) {
             "--nocapture",
         ])
         .env(ROLE, flavour)
+        .env("TMPDIR", place)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -69,7 +71,8 @@ fn holds_a_sandbox() {
 #[test]
 fn server_and_directory_go_with_a_killed_parent() {
     for flavour in flavours() {
-        let (mut child, entry) = child_with_server(flavour.name());
+        let place = tempfile::tempdir().unwrap();
+        let (mut child, entry) = child_with_server(flavour.name(), place.path());
         let (server, guardian) = (hold(entry.pid), hold(entry.guardian_pid));
         assert!(registry::list().contains(&entry) && entry.datadir.is_dir());
         child.kill().unwrap();
@@ -86,7 +89,8 @@ fn a_killed_guardian_takes_the_server_along_and_the_next_start_sweeps() {
     let Some(flavour) = flavours().first().copied() else {
         return;
     };
-    let (mut child, entry) = child_with_server(flavour.name());
+    let place = tempfile::tempdir().unwrap();
+    let (mut child, entry) = child_with_server(flavour.name(), place.path());
     let (server, guardian) = (hold(entry.pid), hold(entry.guardian_pid));
     // The parent first, stopped, so that neither can clean up.
     // SAFETY: both are our own processes, held by descriptor or not yet waited for.
@@ -102,10 +106,11 @@ fn a_killed_guardian_takes_the_server_along_and_the_next_start_sweeps() {
         !registry::list().contains(&entry),
         "an entry of a dead server is shown"
     );
-    Sandbox::start(&SandboxSpec::new(flavour))
-        .unwrap()
-        .stop()
-        .unwrap();
+    let beside = SandboxSpec {
+        dir: entry.dir.parent().map(Path::to_owned),
+        ..SandboxSpec::new(flavour)
+    };
+    Sandbox::start(&beside).unwrap().stop().unwrap();
     assert!(!entry.dir.exists(), "not swept");
 }
 

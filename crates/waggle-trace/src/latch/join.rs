@@ -7,7 +7,7 @@
 //! Invariant: each sleep that ended is in exactly one wait, or counted as in vain; each wait that
 //! overlaps a loss is flagged.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::held::{Evidence, Parts, Tells, split};
 use super::history::History;
@@ -64,6 +64,20 @@ pub struct JoinCounters {
     pub torn: u64,
     /// Records lost.
     pub lost: u64,
+    /// Waits whose beginning was seen, but for those that began in vain.
+    pub began: u64,
+}
+
+impl JoinCounters {
+    /// Adds those of another trace.
+    pub fn add(&mut self, other: &Self) {
+        self.waits += other.waits;
+        self.flagged += other.flagged;
+        self.in_vain += other.in_vain;
+        self.torn += other.torn;
+        self.lost += other.lost;
+        self.began += other.began;
+    }
 }
 
 /// A wait not yet whole.
@@ -89,8 +103,8 @@ struct Open {
 /// The join.
 #[derive(Debug, Default)]
 pub struct Join {
-    latches: HashMap<u64, History>,
-    open: HashMap<u32, Open>,
+    latches: FxHashMap<u64, History>,
+    open: FxHashMap<u32, Open>,
     counters: JoinCounters,
     now_ns: u64,
     /// When everybody who may not sleep again was last looked for.
@@ -123,6 +137,12 @@ impl Join {
             self.complete(tid, done);
         }
         asleep.len() as u64
+    }
+
+    /// When each wait of a thread that still sleeps began, ns.
+    pub fn under_way(&self) -> impl Iterator<Item = u64> + '_ {
+        let asleep = self.open.values().filter(|open| open.woke_ns == 0);
+        asleep.map(|open| open.wait_from_ns)
     }
 
     /// What was counted so far.
@@ -180,6 +200,7 @@ impl Join {
             flagged: seen.ns <= self.lossy_until_ns,
         };
         self.open.insert(tid, open);
+        self.counters.began += 1;
         self.evidence(seen.key, seen.ns, tid, Tells::Slept);
         if let Some(history) = self.latches.get_mut(&seen.key) {
             history.open(seen.ns);
@@ -217,6 +238,7 @@ impl Join {
         }
         if whole.is_some() {
             self.open.remove(&tid);
+            self.counters.began -= 1;
         }
     }
 

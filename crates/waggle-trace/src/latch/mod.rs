@@ -27,5 +27,5 @@ pub use find::{Found, Options, SourceError};
 pub use join::{Join, JoinCounters, Wait};
 pub use naming::Naming;
 pub use seen::{Kind, LatchId, Mode, Request, Seen, What};
-pub use source::Source;
+pub use source::{Ended, Source};
 pub use table::{HolderKey, HolderRow, Name, RequestRow, Row, Spread, THE_REST, Table};

@@ -104,6 +104,14 @@ impl Naming {
         naming
     }
 
+    /// Reads the symbol tables of what the process runs now, so that the first names are as quick
+    /// as the others.
+    pub(super) fn read_tables(&mut self) {
+        for code in &self.mapped {
+            self.symbols.of_address(self.pid, code.start);
+        }
+    }
+
     /// Takes note of what the process has mapped by now.
     pub(super) fn look_at_mappings(&mut self) {
         let _ = self.symbols.watch(self.pid);

@@ -10,8 +10,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use waggle_probes::kernel::RunTimeStats;
-use waggle_probes::latch::{self as probe, LatchProbe, Record, Sleep};
+use waggle_probes::kernel::SampledRunTimes;
+use waggle_probes::latch::{self as probe, LatchProbe, Placed, Record, Sleep, StaticProbe};
 use waggle_probes::timeline::{Head, addresses};
 use waggle_symbols::LatchLayout;
 
@@ -46,6 +46,15 @@ pub struct Source {
     /// Stacks.
     pub stacks: Stacks,
     found: Found,
+    places: Places,
+    /// What was counted by joins before this one.
+    before: JoinCounters,
+    /// When waits may begin that are whole, and when they have to have ended, ns.
+    window: (u64, u64),
+    /// Since when something is attached, and for how long something was before, ns.
+    since_ns: u64,
+    before_ns: u64,
+    is_attached: bool,
     waiting: Vec<Seen>,
     lost: Vec<u64>,
     read_ns: u64,
@@ -57,7 +66,58 @@ pub struct Source {
     /// Threads that sleep for something else.
     elsewhere: HashSet<u32>,
     conditions: u64,
-    run_times: Option<RunTimeStats>,
+    run_times: SampledRunTimes,
+    /// Hits, and runs and run times of each program, that are of no account.
+    forgotten: (u64, Vec<(&'static str, u64, u64)>),
+}
+
+/// Where to attach.
+#[derive(Debug)]
+struct Places {
+    program: PathBuf,
+    layout: LatchLayout,
+    /// In place of all others, if static probes were asked for.
+    statics: Option<Vec<StaticProbe>>,
+    futexes: bool,
+}
+
+impl Places {
+    fn attach(&self, probe: &mut LatchProbe) -> Vec<Placed> {
+        if let Some(statics) = &self.statics {
+            return probe.attach_static(statics);
+        }
+        let mut placed = probe.attach_server(&self.program, &self.layout);
+        if self.futexes {
+            placed.extend(probe.attach_futexes());
+        }
+        placed
+    }
+}
+
+/// Nothing could be attached: why.
+fn nothing(found: &Found) -> SourceError {
+    let mut reasons = found
+        .placed
+        .iter()
+        .filter_map(|placed| placed.refused.clone());
+    let why = reasons
+        .next()
+        .or_else(|| found.missing.first().map(|m| m.1.clone()));
+    SourceError::Nothing(why.unwrap_or_else(|| "there is nothing to attach at".into()))
+}
+
+fn refused(placed: &[Placed]) -> usize {
+    let refused = placed.iter().filter(|placed| placed.refused.is_some());
+    refused.count()
+}
+
+/// A slice of time that is over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Threads that still slept.
+    pub asleep: u64,
+    /// Of these, since so long or longer as was asked about.
+    pub asleep_long: u64,
 }
 
 impl Source {
@@ -91,33 +151,38 @@ impl Source {
             bitset: options.rw_locks,
         };
         let mut probe = LatchProbe::load(pid, &layout, number.ok(), &statics, &room)?;
-        if options.usdt.is_some() {
-            found.placed = probe.attach_static(&statics);
-        } else {
-            found.placed = probe.attach_server(&program, &layout);
-            if options.futexes {
-                found.placed.extend(probe.attach_futexes());
-            }
-        }
-        if found.placed.iter().all(|placed| placed.refused.is_some()) {
-            let mut reasons = found
-                .placed
-                .iter()
-                .filter_map(|placed| placed.refused.clone());
-            let why = reasons
-                .next()
-                .or_else(|| found.missing.first().map(|m| m.1.clone()));
-            let why = why.unwrap_or_else(|| "there is nothing to attach at".into());
-            return Err(SourceError::Nothing(why));
+        let places = Places {
+            program,
+            layout,
+            statics: options.usdt.is_some().then_some(statics),
+            futexes: options.futexes,
+        };
+        // Read first: it takes a good part of a second, and what is slept for is told by the names
+        // of the first stack that comes.
+        let names = places.layout.names;
+        let mut naming = Naming::of(pid, places.program.clone(), options.flavour, names);
+        naming.read_tables();
+        let since_ns = now_ns();
+        let mut run_times = SampledRunTimes::default();
+        run_times.at(0);
+        found.placed = places.attach(&mut probe);
+        if refused(&found.placed) == found.placed.len() {
+            return Err(nothing(&found));
         }
         let lost = probe.lost();
         Ok(Self {
             probe,
             join: Join::default(),
             table: Table::default(),
-            naming: Naming::of(pid, program, options.flavour, layout.names),
+            naming,
             stacks: Stacks::default(),
             found,
+            places,
+            before: JoinCounters::default(),
+            window: (0, u64::MAX),
+            since_ns,
+            before_ns: 0,
+            is_attached: true,
             waiting: Vec::new(),
             lost,
             read_ns: now_ns(),
@@ -126,7 +191,8 @@ impl Source {
             latches: HashSet::new(),
             elsewhere: HashSet::new(),
             conditions: 0,
-            run_times: RunTimeStats::hold().ok(),
+            run_times,
+            forgotten: (0, Vec::new()),
         })
     }
 
@@ -139,6 +205,10 @@ impl Source {
     /// records there were. To be called some hundred times a second.
     pub fn poll(&mut self, mut each: impl FnMut(&Wait)) -> usize {
         let before_ns = self.read_ns;
+        if self.is_attached {
+            let attached_ns = self.attached_ns();
+            self.run_times.at(attached_ns);
+        }
         let now_ns = now_ns();
         let records = self.read();
         self.note_losses(before_ns);
@@ -148,11 +218,42 @@ impl Source {
     }
 
     /// Detaches and takes what is left. Returns how many threads still slept.
-    pub fn finish(&mut self, mut each: impl FnMut(&Wait)) -> u64 {
+    pub fn finish(&mut self, each: impl FnMut(&Wait)) -> u64 {
+        self.pause(u64::MAX, each).asleep
+    }
+
+    /// For how long something was attached so far, ns.
+    pub fn attached_ns(&self) -> u64 {
+        let now_ns = if self.is_attached {
+            now_ns().saturating_sub(self.since_ns)
+        } else {
+            0
+        };
+        self.before_ns + now_ns
+    }
+
+    /// Waits that are whole begin from this time on: everything is attached.
+    pub fn begins_at(&mut self, ns: u64) {
+        self.window = (ns, u64::MAX);
+    }
+
+    /// They have to have ended by this time: it is going to be detached.
+    pub fn ends_at(&mut self, ns: u64) {
+        self.window.1 = ns;
+    }
+
+    /// Detaches until [`Source::resume`] and takes what is left. Threads that still sleep are
+    /// counted, those apart who have for `long_ns` or longer. Takes as long as the kernel does to
+    /// be sure that no program runs any more; no thread of the process waits for that.
+    pub fn pause(&mut self, long_ns: u64, mut each: impl FnMut(&Wait)) -> Ended {
+        self.before_ns = self.attached_ns();
+        self.is_attached = false;
+        self.run_times.release(self.before_ns);
         self.probe.detach();
         let before_ns = self.read_ns;
         self.read();
         self.note_losses(before_ns);
+        self.read_ns = now_ns();
         self.hand_on(u64::MAX, &mut each);
         let Self {
             join,
@@ -160,20 +261,62 @@ impl Source {
             naming,
             ..
         } = self;
-        join.finish(&mut |wait| {
+        let until_ns = self.window.1.min(self.read_ns);
+        let is_long = |began_ns: &u64| until_ns.saturating_sub(*began_ns) >= long_ns;
+        let asleep_long = join.under_way().filter(is_long).count() as u64;
+        let asleep = join.finish(&mut |wait| {
             add(table, naming, &wait);
             each(&wait);
-        })
+        });
+        self.before.add(&self.join.counters());
+        self.join = Join::default();
+        Ended {
+            asleep,
+            asleep_long,
+        }
+    }
+
+    /// Attaches again what [`Source::pause`] detached; nothing is loaded, and nothing that was
+    /// known of sleepers is left. False: something was refused that was not at first, and what is
+    /// seen now is not whole.
+    ///
+    /// # Errors
+    /// The kernel half's maps cannot be written; nothing is attached then.
+    pub fn resume(&mut self) -> Result<bool, SourceError> {
+        self.probe.forget_sleepers()?;
+        self.latches.clear();
+        self.elsewhere.clear();
+        // A record from before that comes now is of no slice any more.
+        self.since_ns = now_ns();
+        self.read_ns = self.since_ns;
+        self.is_attached = true;
+        self.run_times.at(self.before_ns);
+        let placed = self.places.attach(&mut self.probe);
+        Ok(refused(&placed) <= refused(&self.found.placed))
     }
 
     /// What the join counted.
     pub fn counters(&self) -> JoinCounters {
-        self.join.counters()
+        let mut counters = self.before;
+        counters.add(&self.join.counters());
+        counters
     }
 
     /// What the kernel half counted.
     pub fn probe_counters(&self) -> probe::Counters {
-        self.probe.counters()
+        let counters = self.probe.counters();
+        probe::Counters {
+            hits: counters.hits.saturating_sub(self.forgotten.0),
+            ..counters
+        }
+    }
+
+    /// What the programs cost so far, while nothing was to be seen yet, is of no account. To be
+    /// called between [`Source::pause`] and [`Source::resume`].
+    pub fn forget_cost(&mut self) {
+        self.forgotten = (self.probe.counters().hits, self.probe.run_times());
+        self.before_ns = 0;
+        self.run_times = SampledRunTimes::default();
     }
 
     /// Sleeps for conditions, which are no latches.
@@ -181,12 +324,29 @@ impl Source {
         self.conditions
     }
 
-    /// Runs and run time, ns, of each program so far; empty if the kernel does not count them.
+    /// Runs and run time, ns, of each program so far: scaled to all the time that they were
+    /// attached for from the part of it in which the kernel counted. Empty if it does not.
     pub fn run_times(&self) -> Vec<(&'static str, u64, u64)> {
-        match self.run_times {
-            Some(_) => self.probe.run_times(),
-            None => Vec::new(),
-        }
+        let scale = self.run_times.scale(self.attached_ns());
+        let scaled = |n: u64| (n as f64 * scale).round() as u64;
+        let forgotten = |name: &str| {
+            let mut all = self.forgotten.1.iter();
+            let of = all.find(|of| of.0 == name);
+            of.map_or((0, 0), |of| (of.1, of.2))
+        };
+        let times = self.probe.run_times().into_iter();
+        let times = times.map(|(name, runs, ns)| {
+            let before = forgotten(name);
+            (name, scaled(runs - before.0), scaled(ns - before.1))
+        });
+        times.collect()
+    }
+
+    /// Share of the time that something was attached for in which the kernel counted run times, 0
+    /// to 1.
+    pub fn counted_share(&self) -> f64 {
+        let attached_ns = self.attached_ns();
+        self.run_times.counted_ns(attached_ns) as f64 / attached_ns.max(1) as f64
     }
 
     /// When it was attached, ns of the monotonic clock.
@@ -209,14 +369,23 @@ impl Source {
             latches,
             elsewhere,
             conditions,
+            window: (from_ns, to_ns),
+            since_ns,
             ..
         } = self;
+        let (from_ns, to_ns, since_ns) = (*from_ns, *to_ns, *since_ns);
         probe.read(|head, record| match record {
-            Record::Stack {
-                number,
-                end,
-                frames,
-            } => stacks.add(*number, head.tgid, *end, addresses(frames)),
+            // It is sent once, and of use whenever it comes.
+            Record::Stack(stack) => {
+                stacks.add(stack.number, head.tgid, stack.end, addresses(stack.frames));
+            }
+            // Of a slice before, or while probes were being taken away.
+            _ if head.ns < since_ns || head.ns > to_ns => {}
+            Record::Sleeps { sleep, .. } if head.ns < from_ns => {
+                // While they were being placed; what ends it is not to be missed for a wait.
+                latches.insert(sleep.key);
+                elsewhere.insert(head.tid);
+            }
             Record::Sleeps { sleep, thread } => {
                 let stack = stacks.id(sleep.stack);
                 naming.thread(who(head), thread, stacks, stack);

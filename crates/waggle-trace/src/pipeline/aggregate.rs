@@ -4,11 +4,11 @@
 //! sum in every group, since each wait brings all of its parts or none.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 
-use hdrhistogram::Histogram;
-use waggle_stats::latency::LatencyHistogram;
+use rustc_hash::FxHashMap;
 
+use super::bars::{Bars, Latencies, bucket_begin, bucket_of};
 use super::decompose::Wait;
 use super::doing::Doing;
 use crate::event::{StackId, Thread};
@@ -36,7 +36,7 @@ impl Default for AggregateSettings {
 #[derive(Debug, Clone, Default)]
 pub struct StageTotals {
     /// Its time in the same waits; 0 in those that skipped it.
-    pub latency: LatencyHistogram,
+    pub latency: Latencies,
     /// All of it together, ns.
     pub sum_ns: u64,
     /// Waits that skipped it.
@@ -60,12 +60,20 @@ pub struct Group {
     pub max_ns: u64,
     /// The parts' sums, in order, ns.
     pub parts_ns: Vec<u64>,
-    histogram: Option<Histogram<u32>>,
+    bars: Bars,
 }
 
 /// Waits by how long they took, with what they were made of.
 #[derive(Debug, Clone, Default)]
-pub struct Shape(BTreeMap<u16, (u64, u64, Vec<u64>)>);
+pub struct Shape {
+    /// The bucket of the shortest.
+    first: u16,
+    /// Numbers in a row.
+    width: usize,
+    /// A row a bucket, from the first to that of the longest: how many waits, all of them together,
+    /// and their parts' sums in order, ns.
+    rows: Vec<u64>,
+}
 
 /// A part of the waits: the slowest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,7 +93,7 @@ pub struct Slice {
 pub struct Aggregate {
     settings: AggregateSettings,
     /// How long they took.
-    pub latency: LatencyHistogram,
+    pub latency: Latencies,
     /// All of them together, ns.
     pub sum_ns: u64,
     /// One for each part of a wait.
@@ -93,11 +101,11 @@ pub struct Aggregate {
     /// Wake-ups that led to another sleep.
     pub spurious: u64,
     /// By the waiter's role.
-    pub by_role: HashMap<RoleId, Group>,
+    pub by_role: FxHashMap<RoleId, Group>,
     /// By the waiter; `None`: those beyond the limit.
-    pub by_thread: HashMap<Option<Thread>, Group>,
+    pub by_thread: FxHashMap<Option<Thread>, Group>,
     /// By where the waiter was; `None`: not known, or beyond the limit.
-    pub by_stack: HashMap<Option<StackId>, Group>,
+    pub by_stack: FxHashMap<Option<StackId>, Group>,
     shape: Shape,
     slowest: BinaryHeap<Reverse<Slow>>,
 }
@@ -124,13 +132,13 @@ impl Aggregate {
     pub fn new(stages: usize, settings: AggregateSettings) -> Self {
         Self {
             settings,
-            latency: LatencyHistogram::new(),
+            latency: Latencies::default(),
             sum_ns: 0,
             stages: vec![StageTotals::default(); stages + 1],
             spurious: 0,
-            by_role: HashMap::new(),
-            by_thread: HashMap::new(),
-            by_stack: HashMap::new(),
+            by_role: FxHashMap::default(),
+            by_thread: FxHashMap::default(),
+            by_stack: FxHashMap::default(),
             shape: Shape::default(),
             slowest: BinaryHeap::new(),
         }
@@ -190,13 +198,13 @@ impl Aggregate {
 
 /// The group of `key`, or that of all beyond the limit.
 fn bounded<K: Eq + std::hash::Hash>(
-    groups: &mut HashMap<Option<K>, Group>,
+    groups: &mut FxHashMap<Option<K>, Group>,
     key: Option<K>,
     most: usize,
     parts: usize,
 ) -> &mut Group {
-    let is_known = groups.contains_key(&key);
-    let key = key.filter(|_| is_known || groups.len() < most);
+    let is_beyond = groups.len() >= most && !groups.contains_key(&key);
+    let key = key.filter(|_| !is_beyond);
     groups.entry(key).or_insert_with(|| Group::new(parts))
 }
 
@@ -208,7 +216,7 @@ impl Group {
             sum_ns: 0,
             max_ns: 0,
             parts_ns: vec![0; parts],
-            histogram: Histogram::new(2).ok(),
+            bars: Bars::default(),
         }
     }
 
@@ -220,10 +228,7 @@ impl Group {
         for (sum, part) in self.parts_ns.iter_mut().zip(&wait.parts) {
             *sum += part.ns;
         }
-        if let Some(histogram) = &mut self.histogram {
-            // It grows as it has to; no wait is longer than it can grow.
-            let _ = histogram.record(wait.ns());
-        }
+        self.bars.record(wait.ns());
     }
 
     /// Adds another group.
@@ -234,17 +239,12 @@ impl Group {
         for (sum, ns) in self.parts_ns.iter_mut().zip(&other.parts_ns) {
             *sum += ns;
         }
-        if let (Some(ours), Some(theirs)) = (&mut self.histogram, &other.histogram) {
-            // Both resize on their own, so that every value of one fits the other.
-            let _ = ours.add(theirs);
-        }
+        self.bars.merge(&other.bars);
     }
 
     /// A quantile, to about 1%, ns.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
-        let value = self.histogram.as_ref();
-        let value = value.map_or(0, |histogram| histogram.value_at_quantile(quantile));
-        value.min(self.max_ns)
+        self.bars.quantile_ns(quantile).min(self.max_ns)
     }
 }
 
@@ -253,26 +253,47 @@ const STEPS_BITS: u32 = 6;
 
 impl Shape {
     fn add(&mut self, wait: &Wait) {
-        let bucket = self.0.entry(bucket(wait.ns())).or_default();
-        bucket.0 += 1;
-        bucket.1 += wait.ns();
-        bucket.2.resize(wait.parts.len(), 0);
-        for (sum, part) in bucket.2.iter_mut().zip(&wait.parts) {
+        let bucket = bucket(wait.ns());
+        if self.rows.is_empty() {
+            self.first = bucket;
+            self.width = 2 + wait.parts.len();
+        }
+        if bucket < self.first {
+            let before = usize::from(self.first - bucket) * self.width;
+            drop(self.rows.splice(0..0, std::iter::repeat_n(0, before)));
+            self.first = bucket;
+        }
+        let at = usize::from(bucket - self.first) * self.width;
+        if at >= self.rows.len() {
+            self.rows.resize(at + self.width, 0);
+        }
+        let row = &mut self.rows[at..at + self.width];
+        row[0] += 1;
+        row[1] += wait.ns();
+        for (sum, part) in row[2..].iter_mut().zip(&wait.parts) {
             *sum += part.ns;
         }
     }
 
+    /// The rows that are not empty, the slowest waits first, with the bucket of each.
+    fn slowest_first(&self) -> impl Iterator<Item = (u16, &[u64])> {
+        let rows = self.rows.chunks_exact(self.width.max(1)).enumerate().rev();
+        let rows = rows.filter(|(_, row)| row[0] > 0);
+        rows.map(|(index, row)| (self.first + index as u16, row))
+    }
+
     fn slowest(&self, share: f64) -> Slice {
-        let total: u64 = self.0.values().map(|bucket| bucket.0).sum();
+        let total: u64 = self.slowest_first().map(|(_, row)| row[0]).sum();
         let wanted = (total as f64 * share).ceil() as u64;
         let mut slice = Slice::default();
-        for (index, (waits, sum_ns, parts_ns)) in self.0.iter().rev() {
+        for (bucket, row) in self.slowest_first() {
+            let parts_ns = &row[2..];
             if slice.waits >= wanted {
                 break;
             }
-            slice.waits += waits;
-            slice.sum_ns += sum_ns;
-            slice.at_least_ns = bucket_low(*index);
+            slice.waits += row[0];
+            slice.sum_ns += row[1];
+            slice.at_least_ns = bucket_low(bucket);
             slice.parts_ns.resize(parts_ns.len(), 0);
             for (sum, ns) in slice.parts_ns.iter_mut().zip(parts_ns) {
                 *sum += ns;
@@ -283,16 +304,11 @@ impl Shape {
 }
 
 fn bucket(ns: u64) -> u16 {
-    let magnitude = (63 - (ns | 1).leading_zeros()).saturating_sub(STEPS_BITS);
-    // At most (57 << 6) + 127.
-    ((magnitude << STEPS_BITS) + (ns >> magnitude) as u32) as u16
+    bucket_of(ns, STEPS_BITS)
 }
 
 fn bucket_low(bucket: u16) -> u64 {
-    let bucket = u64::from(bucket);
-    let steps = 1 << STEPS_BITS;
-    let magnitude = (bucket / steps).saturating_sub(1);
-    (bucket - magnitude * steps) << magnitude
+    bucket_begin(bucket, STEPS_BITS)
 }
 
 #[cfg(test)]

@@ -84,14 +84,16 @@ pub(super) fn parts(
 ) -> Vec<Part> {
     let mut parts = Vec::with_capacity(reached.len() + 1);
     let mut at = start_ns;
-    // The earliest time at which a later stage was reached: who comes after that was passed over.
-    let overtaken = overtaken_at(reached);
-    for (reached, overtaken) in reached.iter().zip(overtaken) {
+    for (index, stage) in reached.iter().enumerate() {
+        // The earliest time at which a later stage was reached: who comes after that was passed
+        // over. Stages are few.
+        let later = reached[index + 1..].iter().flatten();
+        let overtaken = later.map(|later| later.ns).min();
         // Before the wait began, the order is of no account.
         let in_order =
             |ns: u64| overtaken.is_none_or(|later| ns.max(start_ns) <= later.max(start_ns));
         let on_time = |r: &Reached| r.ns <= end_ns && in_order(r.ns);
-        let Some(reached) = reached.filter(on_time) else {
+        let Some(reached) = stage.filter(on_time) else {
             parts.push(Part {
                 skipped: true,
                 ..Part::default()
@@ -114,26 +116,6 @@ pub(super) fn parts(
         doing: activity.doing(waiter, at, end_ns),
     });
     parts
-}
-
-/// For each stage, when the earliest of those behind it was reached.
-fn overtaken_at(reached: &[Option<Reached>]) -> Vec<Option<u64>> {
-    let mut earliest = None;
-    let mut times: Vec<Option<u64>> = reached
-        .iter()
-        .rev()
-        .map(|stage| {
-            let later = earliest;
-            let ns = stage.map(|stage| stage.ns);
-            earliest = match (earliest, ns) {
-                (Some(a), Some(b)) => Some(std::cmp::min::<u64>(a, b)),
-                (a, b) => a.or(b),
-            };
-            later
-        })
-        .collect();
-    times.reverse();
-    times
 }
 
 /// What the stage's thread was doing: what it did before belongs to others, then to this wait.

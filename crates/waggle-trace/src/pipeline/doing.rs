@@ -4,7 +4,7 @@
 //! Invariant: the fields of a [`Doing`] sum to the span it was asked for.
 
 use crate::event::{Departure, Thread};
-use crate::timeline::Timeline;
+use crate::timeline::{State, Timeline};
 
 /// What a thread waited for while it slept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,18 +115,17 @@ impl Activity for Unknown {
 
 impl Activity for Timeline {
     fn doing(&self, thread: Thread, from_ns: u64, to_ns: u64) -> Doing {
-        let split = self.split(thread, from_ns, to_ns);
-        let mut doing = Doing {
-            queued_ns: split.elsewhere_ns,
-            on_cpu_ns: split.on_cpu_ns,
-            runnable_ns: split.runnable_ns,
-            unknown_ns: split.unseen_ns,
-            ..Doing::default()
-        };
-        for (departure, ns) in split.blocked {
-            let reason = Reason::of(departure).unwrap_or(Reason::Other);
-            doing.blocked_ns[reason as usize] += ns;
-        }
+        let mut doing = Doing::default();
+        self.each_state(thread, from_ns, to_ns, |state, ns| match state {
+            State::OnCpu => doing.on_cpu_ns += ns,
+            State::Runnable => doing.runnable_ns += ns,
+            State::Elsewhere => doing.queued_ns += ns,
+            State::Unseen => doing.unknown_ns += ns,
+            State::Blocked(departure) => {
+                let reason = Reason::of(departure).unwrap_or(Reason::Other);
+                doing.blocked_ns[reason as usize] += ns;
+            }
+        });
         doing
     }
 }

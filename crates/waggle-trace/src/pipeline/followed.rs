@@ -9,7 +9,7 @@
 //! Invariant: a thread that is not told of is [`State::Elsewhere`](crate::timeline::State), never
 //! in the state that was told last.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::FxHashSet;
 
 use crate::event::{Event, PointId, Thread, What};
 use crate::resolve::{Plan, Role};
@@ -18,9 +18,10 @@ use crate::timeline::Timeline;
 /// Threads that are followed.
 #[derive(Debug)]
 pub struct Followed {
-    roles: HashMap<PointId, Role>,
-    waiting: HashSet<Thread>,
-    always: HashSet<Thread>,
+    /// By the point's number.
+    roles: Vec<Option<Role>>,
+    waiting: FxHashSet<Thread>,
+    always: FxHashSet<Thread>,
 }
 
 impl Followed {
@@ -29,12 +30,24 @@ impl Followed {
         Self::by(plan.points.iter().map(|point| (point.id, point.role)))
     }
 
-    fn by(roles: impl IntoIterator<Item = (PointId, Role)>) -> Self {
-        Self {
-            roles: roles.into_iter().collect(),
-            waiting: HashSet::new(),
-            always: HashSet::new(),
+    fn by(of_points: impl IntoIterator<Item = (PointId, Role)>) -> Self {
+        let mut roles = Vec::new();
+        for (point, role) in of_points {
+            let at = usize::from(point.0);
+            if roles.len() <= at {
+                roles.resize(at + 1, None);
+            }
+            roles[at] = Some(role);
         }
+        Self {
+            roles,
+            waiting: FxHashSet::default(),
+            always: FxHashSet::default(),
+        }
+    }
+
+    fn role(&self, point: PointId) -> Option<Role> {
+        self.roles.get(usize::from(point.0)).copied().flatten()
     }
 
     /// Before the event is looked at.
@@ -42,7 +55,7 @@ impl Followed {
         let thread = event.thread;
         match event.what {
             What::Point { point, .. } => {
-                match self.roles.get(&point) {
+                match self.role(point) {
                     Some(Role::WaitStart) => _ = self.waiting.insert(thread),
                     Some(Role::Stage(_) | Role::StageBegin(_))
                         if !self.waiting.contains(&thread) =>
@@ -71,7 +84,7 @@ impl Followed {
         let What::Point { point, .. } = event.what else {
             return;
         };
-        if self.roles.get(&point) != Some(&Role::WaitEnd) {
+        if self.role(point) != Some(Role::WaitEnd) {
             return;
         }
         // The kernel half tells of an end in a wait only. If the beginning was lost, so may be what

@@ -11,6 +11,7 @@
 //! figure but the count of such waits. Memory does not grow with the length of the trace.
 
 mod aggregate;
+mod bars;
 mod counts;
 mod decompose;
 mod doing;
@@ -24,6 +25,7 @@ mod simulation;
 mod tracker;
 
 pub use aggregate::{Aggregate, AggregateSettings, Group, Shape, Slice, StageTotals};
+pub use bars::Latencies;
 pub use counts::Counts;
 pub use decompose::{Part, Reached, Wait};
 pub use doing::{Activity, Doing, Reason, Unknown};

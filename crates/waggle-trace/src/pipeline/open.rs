@@ -36,8 +36,11 @@ pub(super) enum Outcome {
         is_truncated: bool,
     },
     /// An end without a beginning: of a wait that is not asked for (whose test ruled it out where
-    /// it began), unless its beginning was lost.
-    Stray,
+    /// it began), unless that was before the trace's or was lost.
+    Stray {
+        /// Nothing was seen of the thread before.
+        is_first: bool,
+    },
 }
 
 /// What the stages have reached for a wait.
@@ -48,6 +51,8 @@ pub(super) struct Found {
     pub(super) known_from_ns: u64,
     /// A log did not go back far enough.
     pub(super) is_truncated: bool,
+    /// A stage may have reached what is waited for before it was first seen in this slice.
+    pub(super) is_unknown: bool,
 }
 
 impl Found {

@@ -4,7 +4,9 @@
 //! search; entries nobody can ask for any more are let go, and a log is never longer than
 //! [`ENTRIES_MAX`].
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 use super::decompose::Reached;
 use crate::event::Thread;
@@ -94,7 +96,7 @@ impl Progress {
 
 /// When each thread last carried a stage out.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Turns(HashMap<Thread, u64>);
+pub(super) struct Turns(FxHashMap<Thread, u64>);
 
 impl Turns {
     /// Threads that are remembered; beyond, all are forgotten, which makes a queue look shorter.

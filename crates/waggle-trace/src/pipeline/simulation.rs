@@ -262,12 +262,57 @@ proptest! {
         let lossy = lose(&events, seed ^ 1, percent);
         let (waits, counts) = run(&lossy);
         prop_assert_eq!(counts.seen, counts.no_wait + counts.decomposed + counts.flagged);
+        // Every wait begins within the trace: an end without a beginning has lost it.
+        prop_assert_eq!(counts.begun_before, 0);
+        prop_assert!(counts.begin_lost <= counts.torn);
         for wait in &waits {
             let whole = truth.get(&(wait.waiter, wait.start_ns));
             let whole = whole.map(|wait| essence(wait));
             prop_assert_eq!(Some(essence(wait)), whole, "not flagged, and not the same");
         }
     }
+}
+
+fn lost(since_ns: u64, told_ns: u64, cpu: u16) -> Event {
+    let what = What::Lost { since_ns, count: 1 };
+    event(told_ns, 0, cpu, what)
+}
+
+/// What became of an end without a beginning: cut, of it begun before; torn, of it begin lost.
+fn without_beginning(events: &[Event]) -> (u64, u64, u64, u64) {
+    let (waits, counts) = run(events);
+    assert_eq!((waits.len(), counts.seen), (0, 0));
+    let Counts {
+        cut,
+        begun_before,
+        torn,
+        begin_lost,
+        ..
+    } = counts;
+    (cut, begun_before, torn, begin_lost)
+}
+
+#[test]
+fn an_end_without_a_beginning_began_before_the_trace_or_lost_it() {
+    let end = point(100, 1, 0, END, 0);
+    let again = point(200, 1, 0, END, 0);
+    assert_eq!(without_beginning(&[end]), (1, 1, 0, 0), "nothing was lost");
+    // What is lost after it is not its beginning.
+    assert_eq!(without_beginning(&[end, lost(110, 120, 1)]), (1, 1, 0, 0));
+    // It may be among what was lost before, also if that is told of later only.
+    assert_eq!(without_beginning(&[lost(0, 50, 1), end]), (0, 0, 1, 1));
+    assert_eq!(without_beginning(&[end, lost(90, 120, 1)]), (0, 0, 1, 1));
+    // The second of the same thread began within the trace, or is of no wait that is asked for.
+    assert_eq!(without_beginning(&[end, again]), (1, 1, 0, 0));
+    let between = [end, lost(110, 120, 1), again];
+    assert_eq!(without_beginning(&between), (1, 1, 1, 1));
+    // A thread that began within the trace has no wait from before.
+    let began = event(90, 1, 0, What::Began);
+    assert_eq!(without_beginning(&[began, end]), (0, 0, 0, 0));
+    assert_eq!(
+        without_beginning(&[lost(0, 50, 1), began, end]),
+        (0, 0, 0, 0)
+    );
 }
 
 #[test]
@@ -304,4 +349,46 @@ fn memory_does_not_grow_with_the_length_of_the_trace() {
         aggregate.sum_ns,
         aggregate.stages.iter().map(|s| s.sum_ns).sum::<u64>()
     );
+}
+
+proptest! {
+    /// A slice of time knows nothing of what was before it, and has no wait wrong for that.
+    #[test]
+    fn a_slice_cuts_waits_and_changes_none(
+        seed: u64, steps in 50_usize..400, from in 0_usize..300, length in 20_usize..300,
+    ) {
+        let events = simulate(seed, steps);
+        let (truth, _) = run(&events);
+        let truth: HashMap<_, _> = truth.iter().map(|w| ((w.waiter, w.start_ns), w)).collect();
+        let slice: Vec<Event> = events.iter().skip(from).take(length).copied().collect();
+        let mut tracker = Tracker::of_slice(layout(), vec![true; layout().stages.len()]);
+        slice.iter().for_each(|event| tracker.observe(event, &Unknown));
+        let mut waits = Vec::new();
+        tracker.finish(|wait| waits.push(wait.clone()));
+        let counts = tracker.counts();
+        prop_assert_eq!((counts.flagged, counts.torn, counts.inexact), (0, 0, 0));
+        prop_assert_eq!(counts.decomposed, waits.len() as u64);
+        let begins = |event: &&Event| {
+            matches!(event.what, What::Point { point, .. } if point == START)
+        };
+        prop_assert_eq!(counts.began, slice.iter().filter(begins).count() as u64);
+        prop_assert_eq!(counts.began, counts.seen + counts.cut - counts.begun_before);
+        for wait in &waits {
+            let whole = truth.get(&(wait.waiter, wait.start_ns));
+            let whole = whole.map(|wait| known_by(wait));
+            prop_assert_eq!(Some(known_by(wait)), whole, "not cut, and not the same");
+        }
+    }
+}
+
+/// As [`essence`], without when threads had carried stages out before: that may be in another
+/// slice.
+fn known_by(wait: &Wait) -> Wait {
+    let mut wait = essence(wait);
+    for part in &mut wait.parts {
+        if let Some(reached) = &mut part.reached {
+            reached.before_ns = 0;
+        }
+    }
+    wait
 }

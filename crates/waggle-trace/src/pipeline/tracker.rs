@@ -6,7 +6,9 @@
 //! Invariant: every wait whose beginning and end were seen is counted once, as a no-wait, flagged
 //! or decomposed; every other beginning or end as cut or torn.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 use super::counts::Counts;
 use super::decompose::{self, Reached, Wait};
@@ -35,24 +37,35 @@ const MET_MAX: usize = 65_536;
 #[derive(Debug)]
 pub struct Tracker {
     layout: Layout,
-    uses: HashMap<PointId, Vec<Use>>,
+    /// By the point's number.
+    uses: Vec<Vec<Use>>,
     logs: Vec<Progress>,
     turns: Vec<Turns>,
-    open: HashMap<Thread, Open>,
+    open: FxHashMap<Thread, Open>,
     /// When each thread was last seen to begin or end a wait, or to begin; a thread that was not
     /// seen yet may end a wait that began before the trace did.
-    met: HashMap<Thread, u64>,
+    met: FxHashMap<Thread, u64>,
     ended: VecDeque<Ended>,
+    /// Room for the marks and the stages of waits to come, from waits that are over.
+    spare: Vec<Vec<Option<Reached>>>,
     losses: Losses,
     counts: Counts,
     now_ns: u64,
+    /// Of a slice of time: which stages there are to be seen, as the slice before has it.
+    expected: Option<Vec<bool>>,
 }
 
 impl Tracker {
     /// Nothing was seen yet.
     pub fn new(layout: Layout) -> Self {
-        let mut uses: HashMap<PointId, Vec<Use>> = HashMap::new();
-        let mut note = |point: &PointId, what| uses.entry(*point).or_default().push(what);
+        let mut uses: Vec<Vec<Use>> = Vec::new();
+        let mut note = |point: &PointId, what| {
+            let at = usize::from(point.0);
+            if uses.len() <= at {
+                uses.resize(at + 1, Vec::new());
+            }
+            uses[at].push(what);
+        };
         for (index, stage) in layout.stages.iter().enumerate() {
             if let Seen::Points(points, _) = &stage.seen {
                 points.iter().for_each(|p| note(p, Use::Stage(index)));
@@ -64,7 +77,7 @@ impl Tracker {
             .start
             .iter()
             .for_each(|point| note(point, Use::Start));
-        for uses in uses.values_mut() {
+        for uses in &mut uses {
             uses.sort_unstable();
             uses.dedup();
         }
@@ -76,13 +89,37 @@ impl Tracker {
                 .collect(),
             turns: vec![Turns::default(); count],
             layout,
-            open: HashMap::new(),
-            met: HashMap::new(),
+            open: FxHashMap::default(),
+            met: FxHashMap::default(),
             ended: VecDeque::new(),
+            spare: Vec::new(),
             losses: Losses::default(),
             counts: Counts::default(),
             now_ns: 0,
+            expected: None,
         }
+    }
+
+    /// As [`Tracker::new`], for a slice of time, where `expected` stages were seen in the slice
+    /// before. A wait is cut, too, if one of these was not seen yet, or had reached the wait's
+    /// value when it was first seen and the wait was under way: that may have been before. A trace
+    /// has few of these waits, and each of many slices has as many.
+    pub fn of_slice(layout: Layout, expected: Vec<bool>) -> Self {
+        Self {
+            expected: Some(expected),
+            ..Self::new(layout)
+        }
+    }
+
+    /// Which stages were seen to reach anything, of those whose progress only grows.
+    pub fn stages_seen(&self) -> Vec<bool> {
+        let seen = |log: &Progress| log.was_known_at(u64::MAX);
+        self.logs.iter().map(seen).collect()
+    }
+
+    /// When each wait that is under way began, ns.
+    pub fn under_way(&self) -> impl Iterator<Item = u64> + '_ {
+        self.open.values().map(|open| open.start_ns)
     }
 
     /// The pipeline.
@@ -100,13 +137,15 @@ impl Tracker {
         self.now_ns = self.now_ns.max(event.ns);
         match event.what {
             What::Point { point, .. } => {
-                for index in 0..self.uses.get(&point).map_or(0, Vec::len) {
-                    match self.uses[&point][index] {
+                let mut index = 0;
+                while let Some(what) = self.what_is(point, index) {
+                    match what {
                         Use::Begin(stage) => _ = self.turns[stage].next(event.thread, event.ns),
                         Use::Stage(stage) => self.stage(stage, event),
                         Use::End => self.end(event, activity),
                         Use::Start => self.start(event),
                     }
+                    index += 1;
                 }
             }
             What::Left { why, .. } => {
@@ -144,17 +183,22 @@ impl Tracker {
         }
     }
 
+    /// One of the things that the point is, from index 0 on.
+    fn what_is(&self, point: PointId, index: usize) -> Option<Use> {
+        let uses = self.uses.get(usize::from(point.0))?;
+        uses.get(index).copied()
+    }
+
     /// Everything up to this time has been observed, losses included. Gives out the waits that
     /// ended until then and were not flagged, in the order of their end.
     pub fn settle(&mut self, up_to_ns: u64, mut sink: impl FnMut(&Wait)) {
-        while let Some(ended) = self.ended.front() {
-            if ended.end_ns > up_to_ns {
-                break;
-            }
+        let is_settled = |ended: &Ended| ended.end_ns <= up_to_ns;
+        while self.ended.front().is_some_and(is_settled)
+            && let Some(ended) = self.ended.pop_front()
+        {
             let touched = self.losses.touch(ended.known_from_ns, ended.end_ns);
-            let ended = self.ended.pop_front();
-            match ended.map_or(Outcome::Stray, |ended| ended.outcome) {
-                Outcome::Stray => self.counts.torn += u64::from(touched),
+            match ended.outcome {
+                Outcome::Stray { is_first } => self.counts.end_alone(touched, is_first),
                 Outcome::Wait {
                     wait,
                     is_no_wait,
@@ -198,19 +242,29 @@ impl Tracker {
             return;
         };
         self.meet(event);
+        self.counts.began += 1;
+        let mut marks = self.spare.pop().unwrap_or_default();
+        marks.resize(self.layout.stages.len(), None);
         let open = Open {
             start_ns: event.ns,
             key: value,
             second,
             stack,
-            marks: vec![None; self.layout.stages.len()],
+            marks,
             sleeps: 0,
             wake: None,
             came: None,
         };
-        if self.open.insert(event.thread, open).is_some() {
+        if let Some(torn) = self.open.insert(event.thread, open) {
             self.counts.torn += 1;
+            self.give_back(torn.marks);
         }
+    }
+
+    /// Keeps the room, of which there is never more than waits were under way at once, and one.
+    fn give_back(&mut self, mut room: Vec<Option<Reached>>) {
+        room.clear();
+        self.spare.push(room);
     }
 
     fn end(&mut self, event: &Event, activity: &impl Activity) {
@@ -223,11 +277,19 @@ impl Tracker {
         let decisive = self.decisive(open.start_ns);
         if has_logs && decisive.is_none() {
             self.counts.cut += 1;
+            self.give_back(open.marks);
             return;
         }
-        let found = self.reached(&open, event.ns);
+        let room = self.spare.pop().unwrap_or_default();
+        let found = self.reached(&open, event.ns, room);
         let decisive = decisive.and_then(|index| found.stages[index]);
         let is_no_wait = decisive.is_some_and(|reached| reached.ns <= open.start_ns);
+        if found.is_unknown && !is_no_wait {
+            self.counts.cut += 1;
+            self.give_back(open.marks);
+            self.give_back(found.stages);
+            return;
+        }
         let parts = if is_no_wait {
             Vec::new()
         } else {
@@ -253,19 +315,20 @@ impl Tracker {
                 is_truncated: found.is_truncated,
             },
         });
+        self.give_back(open.marks);
+        self.give_back(found.stages);
     }
 
-    /// An end without a beginning.
+    /// An end without a beginning. Which it is of those there are shows when it is settled.
     fn stray(&mut self, event: &Event) {
-        // The first of a thread that was there before the trace may have begun before.
-        let Some(known_from_ns) = self.meet(event) else {
-            self.counts.cut += 1;
-            return;
-        };
+        let before_ns = self.meet(event);
         self.ended.push_back(Ended {
             end_ns: event.ns,
-            known_from_ns,
-            outcome: Outcome::Stray,
+            // Of a thread that was not seen yet, the beginning may be among all that was lost.
+            known_from_ns: before_ns.unwrap_or(0),
+            outcome: Outcome::Stray {
+                is_first: before_ns.is_none(),
+            },
         });
     }
 
@@ -278,10 +341,35 @@ impl Tracker {
     }
 
     /// The stage by which it is judged whether there was anything to wait for: the last whose
-    /// progress only grows, of those that had been seen.
+    /// progress only grows, of those that had been seen; in a slice, of all that are expected or
+    /// were seen by now, if this one was.
     fn decisive(&self, start_ns: u64) -> Option<usize> {
-        let seen = |index: &usize| self.grows(*index) && self.logs[*index].was_known_at(start_ns);
-        (0..self.logs.len()).rev().find(seen)
+        let known = |index: usize, ns| self.logs[index].was_known_at(ns);
+        let mut growing = (0..self.logs.len()).rev().filter(|at| self.grows(*at));
+        let Some(expected) = &self.expected else {
+            return growing.find(|index| known(*index, start_ns));
+        };
+        let is_there = |index: usize| known(index, u64::MAX) || is_expected(expected, index);
+        let last = growing.find(|index| is_there(*index));
+        last.filter(|index| known(*index, u64::MAX))
+    }
+
+    /// In a slice: what a stage reached before it was first seen is of account for this wait.
+    fn is_unknown(&self, stage: usize, open: &Open) -> bool {
+        let Some(expected) = &self.expected else {
+            return false;
+        };
+        match self.logs[stage].first(open.key) {
+            Known::Reached {
+                first: Some(first),
+                since_ns: 0,
+            } => first.ns > open.start_ns,
+            Known::Reached {
+                first: None,
+                since_ns: 0,
+            } => is_expected(expected, stage),
+            _ => false,
+        }
     }
 
     fn grows(&self, stage: usize) -> bool {
@@ -289,12 +377,13 @@ impl Tracker {
         matches!(seen, Seen::Points(_, Rule::AtLeast))
     }
 
-    /// What every stage has reached for a wait that ends now.
-    fn reached(&self, open: &Open, end_ns: u64) -> Found {
+    /// What every stage has reached for a wait that ends now; put into `room`, which is empty.
+    fn reached(&self, open: &Open, end_ns: u64, room: Vec<Option<Reached>>) -> Found {
         let mut found = Found {
-            stages: Vec::with_capacity(self.layout.stages.len()),
+            stages: room,
             known_from_ns: open.start_ns,
             is_truncated: false,
+            is_unknown: false,
         };
         // The latest stage that other threads have carried out so far.
         let mut latest_ns = 0;
@@ -302,7 +391,10 @@ impl Tracker {
             // A wake-up before that was not for what is waited for.
             let credited = |wake: &Option<Reached>| wake.filter(|wake| wake.ns >= latest_ns);
             let reached = match stage.seen {
-                Seen::Points(_, Rule::AtLeast) => found.search(&self.logs[index], open),
+                Seen::Points(_, Rule::AtLeast) => {
+                    found.is_unknown |= self.is_unknown(index, open);
+                    found.search(&self.logs[index], open)
+                }
                 Seen::Points(..) => open.marks[index],
                 Seen::Waking => credited(&open.wake),
                 Seen::SwitchIn => credited(&open.wake).and(open.came),
@@ -381,10 +473,17 @@ impl Tracker {
     }
 
     fn thread_ended(&mut self, thread: Thread) {
-        self.counts.cut += u64::from(self.open.remove(&thread).is_some());
+        if let Some(open) = self.open.remove(&thread) {
+            self.counts.cut += 1;
+            self.give_back(open.marks);
+        }
         self.met.remove(&thread);
         self.turns.iter_mut().for_each(|turns| turns.forget(thread));
     }
+}
+
+fn is_expected(expected: &[bool], stage: usize) -> bool {
+    expected.get(stage).copied().unwrap_or(false)
 }
 
 fn reached(ns: u64, thread: Option<Thread>, value: u64, before_ns: u64) -> Reached {

@@ -10,9 +10,9 @@
 mod order;
 mod points;
 
-use waggle_probes::kernel::RunTimeStats;
-use waggle_probes::point::{PointProbe, PointSpec, ProbeError, Process as Watched};
-use waggle_probes::timeline::{Options, TimelineError, TimelineProbe};
+use waggle_probes::kernel::SampledRunTimes;
+use waggle_probes::point::{PlaceCost, PointProbe, PointSpec, ProbeError, Process as Watched};
+use waggle_probes::timeline::{Options, Record, TimelineError, TimelineProbe};
 
 use crate::event::{Event, PointId, StackId, Thread};
 use crate::resolve::{Plan, Process, ProcessError};
@@ -27,7 +27,7 @@ use waggle_probes::clock;
 pub struct SourceOptions {
     /// Bytes of the points' ring; rounded up to a power of two.
     pub ring_bytes: u32,
-    /// Count runs and run time of every program (30 ns a run).
+    /// Count runs and run time of every program, for a part of the time (30 ns a run then).
     pub cost: bool,
     /// What of the scheduler's doings is recorded; `None`: nothing.
     pub scheduler: Option<Options>,
@@ -92,7 +92,17 @@ pub struct Source {
     // Dropped in this order: starts and ends before the scheduler's.
     points: PointProbe,
     scheduler: Option<TimelineProbe>,
-    _stats: Option<RunTimeStats>,
+    /// Run times of the programs, if they are wanted.
+    times: Option<SampledRunTimes>,
+    /// Since when something is attached, and for how long something was before, ns.
+    since_ns: u64,
+    before_ns: u64,
+    /// Records of before are of no account.
+    from_ns: u64,
+    is_attached: bool,
+    /// Hits of each place, and runs and run times of the scheduler's programs, that are of no
+    /// account.
+    forgotten: (Vec<u64>, Vec<(&'static str, u64, u64)>),
     numbers: Vec<PointId>,
     unattached: Vec<Unattached>,
     order: Order,
@@ -116,7 +126,10 @@ impl Source {
             Ok(Watched { pid: *pid, image })
         });
         let watched = watched.collect::<Result<Vec<_>, ProcessError>>()?;
-        let stats = options.cost.then(RunTimeStats::hold).and_then(Result::ok);
+        let mut times = options.cost.then(SampledRunTimes::default);
+        if let Some(times) = &mut times {
+            times.at(0);
+        }
         let scheduler = options
             .scheduler
             .map(|options| scheduler(&options, pids))
@@ -148,7 +161,13 @@ impl Source {
         Ok(Self {
             points,
             scheduler,
-            _stats: stats,
+            times,
+            // Loading takes longer than attaching, and no program runs meanwhile.
+            since_ns: clock::now_ns(),
+            before_ns: 0,
+            from_ns: 0,
+            is_attached: true,
+            forgotten: (Vec::new(), Vec::new()),
             numbers,
             unattached,
             order: Order::default(),
@@ -161,12 +180,95 @@ impl Source {
     /// Hands out what happened since the last poll, in order of time, up to a moment before now:
     /// what a slower processor may still write is kept for the next. Returns how many events.
     pub fn poll(&mut self, each: impl FnMut(Event)) -> usize {
+        let attached_ns = self.attached_ns();
+        if self.is_attached
+            && let Some(times) = &mut self.times
+        {
+            times.at(attached_ns);
+        }
         let until = self.read();
         self.order.release(until, each)
     }
 
+    /// For how long something was attached so far, ns.
+    pub fn attached_ns(&self) -> u64 {
+        let now_ns = if self.is_attached {
+            clock::now_ns().saturating_sub(self.since_ns)
+        } else {
+            0
+        };
+        self.before_ns + now_ns
+    }
+
+    /// Detaches everything until [`Source::resume`], and hands out all that is left, with what was
+    /// lost at the end. Takes as long as the kernel does to be sure that no program runs any more,
+    /// some 0.1 s; no thread of the process waits for that.
+    pub fn pause(&mut self, each: impl FnMut(Event)) -> usize {
+        self.note_detached();
+        self.points.detach_with(self.scheduler.as_mut());
+        self.read();
+        let now_ns = clock::now_ns();
+        let order = &mut self.order;
+        let lost = self.points.lost().unwrap_or_default();
+        self.of_points
+            .lost_at_the_end(&lost, now_ns, |event| order.take(event));
+        if let Some(scheduler) = &self.scheduler {
+            let lost = scheduler.lost();
+            self.of_scheduler
+                .lost_at_the_end(&lost, now_ns, |event| order.take(event));
+        }
+        self.order.release(u64::MAX, each)
+    }
+
+    /// Attaches again what [`Source::pause`] detached; nothing is loaded, and nothing that the
+    /// kernel half knew of threads is left. False: something was refused that was not at first,
+    /// and what is seen now is not whole.
+    ///
+    /// # Errors
+    /// The kernel refuses; what is attached then has to be detached by [`Source::pause`].
+    pub fn resume(&mut self) -> Result<bool, SourceError> {
+        self.points.forget_threads()?;
+        // A record from before that comes now is of no slice any more.
+        self.from_ns = clock::now_ns();
+        self.since_ns = self.from_ns;
+        self.is_attached = true;
+        if let Some(times) = &mut self.times {
+            times.at(self.before_ns);
+        }
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.attach()?;
+        }
+        Ok(self.points.attach_again())
+    }
+
+    /// What the programs cost so far, while nothing was to be seen yet, is of no account. To be
+    /// called between [`Source::pause`] and [`Source::resume`].
+    ///
+    /// # Errors
+    /// The kernel's counters cannot be read.
+    pub fn forget_cost(&mut self) -> Result<(), SourceError> {
+        let hits = self.points.cost()?.iter().map(|cost| cost.hits).collect();
+        let scheduler = self.scheduler.as_ref();
+        let times = scheduler.map_or_else(Vec::new, TimelineProbe::run_times);
+        self.forgotten = (hits, times);
+        self.before_ns = 0;
+        if let Some(times) = &mut self.times {
+            *times = SampledRunTimes::default();
+        }
+        Ok(())
+    }
+
+    fn note_detached(&mut self) {
+        self.before_ns = self.attached_ns();
+        self.is_attached = false;
+        if let Some(times) = &mut self.times {
+            times.release(self.before_ns);
+        }
+    }
+
     /// Detaches everything and hands out all that is left, with what was lost at the end.
     pub fn drain(&mut self, each: impl FnMut(Event)) -> usize {
+        self.note_detached();
         self.points.detach();
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.detach();
@@ -193,8 +295,12 @@ impl Source {
         let (order, stacks) = (&mut self.order, &mut self.stacks);
         let (of_points, of_scheduler) = (&mut self.of_points, &mut self.of_scheduler);
         let mut last_ns = 0;
+        let from_ns = self.from_ns;
         self.points.consume(usize::MAX, |record| {
             last_ns = record.ns;
+            if record.ns < from_ns {
+                return;
+            }
             of_points.events(&record, stacks, |event| order.take(event));
         });
         // A record that is still being written holds up those behind it.
@@ -203,6 +309,10 @@ impl Source {
         }
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.read(|head, record| {
+                // A stack is sent once, and of use whenever it comes.
+                if head.ns < from_ns && !matches!(record, Record::Stack(_)) {
+                    return;
+                }
                 of_scheduler.events(head, record, stacks, |event| order.take(event));
             });
         }
@@ -222,7 +332,10 @@ impl Source {
     /// The kernel's counters cannot be read.
     pub fn cost(&self) -> Result<Vec<PointCost>, SourceError> {
         let mut costs: Vec<PointCost> = Vec::new();
-        for (point, cost) in self.numbers.iter().zip(self.points.cost()?) {
+        let forgotten = self.forgotten.0.iter().copied().chain(std::iter::repeat(0));
+        let places = self.points.cost()?.into_iter().zip(forgotten);
+        for (point, (cost, forgotten)) in self.numbers.iter().zip(places) {
+            let cost = without(cost, forgotten);
             match costs.last_mut().filter(|last| last.point == *point) {
                 Some(last) => {
                     last.hits += cost.hits;
@@ -238,10 +351,30 @@ impl Source {
         Ok(costs)
     }
 
-    /// Name, runs and run time (ns) of the scheduler's programs, of the whole host.
+    /// Name, runs and run time (ns) of the scheduler's programs, of the whole host: scaled to all
+    /// the time that they were attached for from the part of it in which the kernel counted.
     pub fn scheduler_cost(&self) -> Vec<(&'static str, u64, u64)> {
         let scheduler = self.scheduler.as_ref();
-        scheduler.map_or_else(Vec::new, TimelineProbe::run_times)
+        let mut times = scheduler.map_or_else(Vec::new, TimelineProbe::run_times);
+        for (time, forgotten) in times.iter_mut().zip(&self.forgotten.1) {
+            time.1 = time.1.saturating_sub(forgotten.1);
+            time.2 = time.2.saturating_sub(forgotten.2);
+        }
+        let attached_ns = self.attached_ns();
+        let scale = self.times.as_ref().map_or(1.0, |t| t.scale(attached_ns));
+        let scaled = |n: u64| (n as f64 * scale).round() as u64;
+        let times = times.into_iter();
+        times
+            .map(|(name, runs, ns)| (name, scaled(runs), scaled(ns)))
+            .collect()
+    }
+
+    /// Share of the time that something was attached for in which the kernel counted run times, 0
+    /// to 1; `None` if they are not wanted.
+    pub fn counted_share(&self) -> Option<f64> {
+        let attached_ns = self.attached_ns();
+        let counted_ns = self.times.as_ref()?.counted_ns(attached_ns);
+        Some(counted_ns as f64 / attached_ns.max(1) as f64)
     }
 
     /// Places of the plan that are not attached, and why.
@@ -262,6 +395,16 @@ impl Source {
     /// What a thread called itself last, if it left a processor or woke somebody meanwhile.
     pub fn name(&self, thread: Thread) -> Option<String> {
         self.of_scheduler.name(thread)
+    }
+}
+
+/// The cost of a place without so many hits.
+fn without(cost: PlaceCost, hits: u64) -> PlaceCost {
+    let left = cost.hits.saturating_sub(hits);
+    let share = left as f64 / cost.hits.max(1) as f64;
+    PlaceCost {
+        hits: left,
+        run_ns: (cost.run_ns as f64 * share).round() as u64,
     }
 }
 

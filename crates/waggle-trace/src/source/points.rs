@@ -3,8 +3,7 @@
 //! Invariant: a loss becomes an event of its own, before the first record that was written after
 //! it, or at the end.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use waggle_probes::point::{Attach, PointRecord, PointSpec};
 use waggle_probes::timeline::StackEnd;
 
@@ -18,7 +17,7 @@ const FRAMES_MAX: usize = 48;
 #[derive(Debug, Default)]
 pub(super) struct Points {
     /// Records lost so far, and when the last one was written.
-    processors: HashMap<u16, (u32, u64)>,
+    processors: FxHashMap<u16, (u32, u64)>,
     /// Records whose value could not be read where it stood: as good as lost.
     unread: u64,
 }

@@ -9,8 +9,7 @@
 pub mod names;
 mod tables;
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use waggle_probes::timeline::StackEnd;
 
 use crate::event::StackId;
@@ -32,7 +31,7 @@ pub struct Stack {
 /// All stacks that were seen.
 #[derive(Debug, Default)]
 pub struct Stacks {
-    by_number: HashMap<u64, StackId>,
+    by_number: FxHashMap<u64, StackId>,
     stacks: Vec<Option<Stack>>,
 }
 

@@ -14,19 +14,18 @@
 //!
 //! Invariant: a name that the file misspells is an error, never ignored.
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+mod parts;
+mod value;
 
-use super::text::{self, Refused};
-use super::{Condition, Expression, Pipeline, Place, Rule, Sighting, Stage, Wait};
+use toml::de::DeTable;
+
+use super::Pipeline;
+use parts::{conditions, stage, wait};
+use value::{Read, Table, Value, as_array, as_table, as_text, check_name, get, known_only, wrong};
 
 /// Most stages of a pipeline, and pipelines of a file.
 const STAGES_MAX: usize = 16;
 const PIPELINES_MAX: usize = 64;
-/// Most places of a stage.
-const PLACES_MAX: usize = 16;
-/// Longest name.
-const NAME_MAX: usize = 32;
 /// Largest file, bytes.
 const FILE_MAX: usize = 1 << 20;
 
@@ -38,21 +37,6 @@ pub struct StageFileError {
     pub line: usize,
     /// What is wrong.
     pub reason: String,
-}
-
-/// What is wrong, and where in the text.
-struct Wrong {
-    at: usize,
-    reason: String,
-}
-
-type Read<T> = Result<T, Wrong>;
-type Table<'a> = DeTable<'a>;
-type Value<'a> = Spanned<DeValue<'a>>;
-
-fn wrong<T>(at: usize, reason: impl Into<String>) -> Read<T> {
-    let reason = reason.into();
-    Err(Wrong { at, reason })
 }
 
 /// Reads every pipeline of a stage file.
@@ -141,238 +125,9 @@ fn pipeline(name: &str, value: &Value<'_>) -> Read<Pipeline> {
     })
 }
 
-fn wait(value: &Value<'_>) -> Read<Wait> {
-    let table = as_table(value, "wait")?;
-    let at = value.span().start;
-    known_only(
-        table,
-        &["start", "key", "second", "if", "end", "stack"],
-        "a wait",
-    )?;
-    let needed = |name: &str| match get(table, name) {
-        Some(value) => Ok(value),
-        None => wrong(at, format!("a wait needs `{name}`")),
-    };
-    let stack = match get(table, "stack") {
-        None => false,
-        Some(value) => match value.get_ref() {
-            DeValue::Boolean(stack) => *stack,
-            _ => return wrong(value.span().start, "`stack` is true or false"),
-        },
-    };
-    let key = match get(table, "key") {
-        Some(value) => read(value, text::expression)?,
-        None => Expression::Number(0),
-    };
-    Ok(Wait {
-        start: read(needed("start")?, text::place)?,
-        key,
-        second: get(table, "second")
-            .map(|value| read(value, text::expression))
-            .transpose()?,
-        tests: conditions(table, "if")?,
-        ends: ends(needed("end")?)?,
-        stack,
-    })
-}
-
-/// One end or several, each a place or a place with a condition.
-fn ends(value: &Value<'_>) -> Read<Vec<(Place, Option<Condition>)>> {
-    let one = |entry: &Value<'_>| -> Read<(Place, Option<Condition>)> {
-        let DeValue::Table(table) = entry.get_ref() else {
-            return Ok((read(entry, text::place)?, None));
-        };
-        known_only(table, &["at", "if"], "an end")?;
-        let Some(at) = get(table, "at") else {
-            return wrong(entry.span().start, "an end needs `at`");
-        };
-        let test = get(table, "if").map(|test| read(test, text::condition));
-        Ok((read(at, text::place)?, test.transpose()?))
-    };
-    let found = match value.get_ref() {
-        DeValue::Array(entries) => entries.iter().map(one).collect::<Read<Vec<_>>>()?,
-        _ => vec![one(value)?],
-    };
-    if found.is_empty() || found.len() > PLACES_MAX {
-        let reason = format!("{} ends, not 1 to {PLACES_MAX}", found.len());
-        return wrong(value.span().start, reason);
-    }
-    Ok(found)
-}
-
-fn stage(value: &Value<'_>) -> Read<Stage> {
-    let table = as_table(value, "stage")?;
-    let at = value.span().start;
-    let names = ["name", "at", "value", "match", "begins", "begin_value"];
-    known_only(table, &names, "a stage")?;
-    let Some(name) = get(table, "name") else {
-        return wrong(at, "a stage needs `name`");
-    };
-    let text_of_name = as_text(name)?;
-    check_name(text_of_name, name.span().start)?;
-    let Some(seen) = get(table, "at") else {
-        return wrong(at, "a stage needs `at`");
-    };
-    let rule = match get(table, "match") {
-        None => Rule::AtLeast,
-        Some(value) => match as_text(value)? {
-            ">=" => Rule::AtLeast,
-            "==" => Rule::Equal,
-            "same-pointer" => Rule::SamePointer,
-            "same-thread" => Rule::SameThread,
-            "epoch" => Rule::Epoch,
-            "same-leader" => Rule::SameLeader,
-            other => {
-                let reason = format!(
-                    "`{other}` is no rule: >=, ==, same-pointer, same-thread, epoch or same-leader"
-                );
-                return wrong(value.span().start, reason);
-            }
-        },
-    };
-    let value = get(table, "value");
-    let sighting = match seen.get_ref().as_str() {
-        Some("waking") => Sighting::Waking,
-        Some("switch_in") => Sighting::SwitchIn,
-        _ => Sighting::Places(places(seen, value, rule)?),
-    };
-    if !matches!(sighting, Sighting::Places(_))
-        && (value.is_some() || get(table, "match").is_some())
-    {
-        return wrong(
-            at,
-            "the scheduler's stages have neither `value` nor `match`",
-        );
-    }
-    let begins = match get(table, "begins") {
-        Some(begins) => places(begins, get(table, "begin_value").or(value), rule)?,
-        None => Vec::new(),
-    };
-    Ok(Stage {
-        name: text_of_name.to_owned(),
-        at: sighting,
-        rule,
-        begins,
-    })
-}
-
-/// One place or several, each with a value: the stage's, or its own.
-fn places(at: &Value<'_>, value: Option<&Value<'_>>, rule: Rule) -> Read<Vec<(Place, Expression)>> {
-    let common = value
-        .map(|value| read(value, text::expression))
-        .transpose()?;
-    let needs_value = matches!(rule, Rule::AtLeast | Rule::Equal | Rule::SamePointer);
-    let one = |entry: &Value<'_>| -> Read<(Place, Expression)> {
-        let start = entry.span().start;
-        let (place, own) = match entry.get_ref() {
-            DeValue::Table(table) => {
-                known_only(table, &["at", "value"], "a place")?;
-                let Some(at) = get(table, "at") else {
-                    return wrong(start, "a place needs `at`");
-                };
-                let own = get(table, "value").map(|value| read(value, text::expression));
-                (read(at, text::place)?, own.transpose()?)
-            }
-            _ => (read(entry, text::place)?, None),
-        };
-        match own.or_else(|| common.clone()) {
-            Some(value) => Ok((place, value)),
-            None if needs_value => wrong(start, "a stage that is matched by value needs `value`"),
-            None => Ok((place, Expression::Number(0))),
-        }
-    };
-    let places = match at.get_ref() {
-        DeValue::Array(entries) => entries.iter().map(one).collect::<Read<Vec<_>>>()?,
-        _ => vec![one(at)?],
-    };
-    if places.is_empty() || places.len() > PLACES_MAX {
-        return wrong(
-            at.span().start,
-            format!("{} places, not 1 to {PLACES_MAX}", places.len()),
-        );
-    }
-    Ok(places)
-}
-
-/// One condition or several.
-fn conditions(table: &Table<'_>, name: &str) -> Read<Vec<Condition>> {
-    let Some(value) = get(table, name) else {
-        return Ok(Vec::new());
-    };
-    let found = match value.get_ref() {
-        DeValue::Array(all) => all
-            .iter()
-            .map(|one| read(one, text::condition))
-            .collect::<Read<Vec<_>>>()?,
-        _ => vec![read(value, text::condition)?],
-    };
-    let most = waggle_probes::point::spec::TESTS_MAX;
-    if found.len() > most {
-        return wrong(value.span().start, format!("more than {most} conditions"));
-    }
-    Ok(found)
-}
-
-fn read<T>(value: &Value<'_>, reader: impl Fn(&str) -> Result<T, Refused>) -> Read<T> {
-    reader(as_text(value)?).or_else(|reason| wrong(value.span().start, reason))
-}
-
-fn get<'a, 'i>(table: &'a Table<'i>, name: &str) -> Option<&'a Value<'i>> {
-    table
-        .iter()
-        .find(|(key, _)| key.get_ref() == name)
-        .map(|(_, value)| value)
-}
-
-fn as_text<'a>(value: &'a Value<'_>) -> Read<&'a str> {
-    match value.get_ref() {
-        DeValue::String(text) => Ok(text),
-        _ => wrong(value.span().start, "a text in quotes belongs here"),
-    }
-}
-
-fn as_table<'a, 'i>(value: &'a Value<'i>, what: &str) -> Read<&'a Table<'i>> {
-    match value.get_ref() {
-        DeValue::Table(table) => Ok(table),
-        _ => wrong(value.span().start, format!("`{what}` is no table")),
-    }
-}
-
-fn as_array<'a, 'i>(value: &'a Value<'i>) -> Read<&'a [Value<'i>]> {
-    match value.get_ref() {
-        DeValue::Array(array) => Ok(array),
-        _ => wrong(value.span().start, "a list belongs here"),
-    }
-}
-
-fn known_only(table: &Table<'_>, names: &[&str], what: &str) -> Read<()> {
-    for (key, _) in table {
-        if !names.contains(&key.get_ref().as_ref()) {
-            let reason = format!(
-                "{what} has no `{}`: it has {}",
-                key.get_ref(),
-                names.join(", ")
-            );
-            return wrong(key.span().start, reason);
-        }
-    }
-    Ok(())
-}
-
-fn check_name(name: &str, at: usize) -> Read<()> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_. /".contains(c);
-    if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(is_plain) {
-        return wrong(
-            at,
-            format!("`{name}` is no name: 1 to {NAME_MAX} letters, digits, - _ . /"),
-        );
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{builtin, builtin_names};
+    use super::super::{Expression, Sighting, builtin, builtin_names};
     use super::*;
 
     const GOOD: &str = "\

@@ -6,9 +6,10 @@
 //! latches and wait-for graphs group by role. Invariant: a number that was used again is another
 //! thread; what is not known is said so, and never guessed.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
+
+use rustc_hash::FxHashMap;
 
 use crate::event::{StackId, Thread};
 
@@ -48,11 +49,11 @@ pub struct Directory {
     tasks: PathBuf,
     /// What a thread is called that has no name of its own.
     program: Option<String>,
-    threads: HashMap<Thread, Known>,
+    threads: FxHashMap<Thread, Known>,
     roles: Vec<String>,
     /// Roles known by the calls of a thread that has it, and how their text begins until
     /// [`Directory::name_roots`].
-    roots: HashMap<StackId, RoleId>,
+    roots: FxHashMap<StackId, RoleId>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,9 +72,9 @@ impl Directory {
             program: fs::read_to_string(format!("/proc/{pid}/comm"))
                 .ok()
                 .map(|n| plain(&n)),
-            threads: HashMap::new(),
+            threads: FxHashMap::default(),
             roles: Vec::new(),
-            roots: HashMap::new(),
+            roots: FxHashMap::default(),
         }
     }
 
@@ -81,7 +82,8 @@ impl Directory {
     /// it is for.
     pub fn meet(&mut self, thread: Thread, stack: Option<StackId>) {
         self.role(thread);
-        let (Some(stack), Some(known)) = (stack, self.threads.get(&thread)) else {
+        let Some(stack) = stack else { return };
+        let Some(known) = self.threads.get(&thread) else {
             return;
         };
         if known.by_root || known.name.is_none() || known.name != self.program {

@@ -12,7 +12,9 @@ mod records;
 
 pub use records::Records;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 use crate::event::{Departure, Event, StackId, Thread, What};
 
@@ -121,10 +123,51 @@ struct History {
     ended_ns: Option<u64>,
 }
 
+impl History {
+    /// Appends a change, unless the state is that of the last; returns how many were appended.
+    fn change(&mut self, ns: u64, state: State) -> usize {
+        if self.changes.back().is_some_and(|last| last.state == state) {
+            return 0;
+        }
+        self.changes.push_back(Change {
+            ns,
+            state,
+            stack: None,
+            waker: None,
+        });
+        1
+    }
+
+    /// How many changes there were up to `ns`. Nearly always asked of the recent past, which is
+    /// looked at first: a search of the whole would touch memory that nobody has for seconds.
+    fn count_until(&self, ns: u64) -> usize {
+        let is_later = |index: usize| self.changes[index].ns > ns;
+        // Those before `low` are not later, those from `high` on are.
+        let (mut low, mut high, mut step) = (0, self.changes.len(), 1);
+        while let Some(at) = high.checked_sub(step) {
+            if !is_later(at) {
+                low = at + 1;
+                break;
+            }
+            high = at;
+            step *= 2;
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_later(middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low
+    }
+}
+
 /// What all threads did, as far back as is kept.
 #[derive(Debug)]
 pub struct Timeline {
-    threads: HashMap<Thread, History>,
+    threads: FxHashMap<Thread, History>,
     keep_ns: u64,
     changes_max: usize,
     changes: usize,
@@ -141,7 +184,7 @@ impl Timeline {
     /// Keeps `keep_ns` of history, and at most `changes_max` changes of state.
     pub fn new(keep_ns: u64, changes_max: usize) -> Self {
         Self {
-            threads: HashMap::new(),
+            threads: FxHashMap::default(),
             keep_ns,
             changes_max: changes_max.max(2),
             changes: 0,
@@ -169,7 +212,10 @@ impl Timeline {
                 };
                 self.woken(woken, event.ns, waker);
             }
-            What::Began => self.change(event.thread, event.ns, State::Runnable),
+            What::Began => {
+                let history = self.threads.entry(event.thread).or_default();
+                self.changes += history.change(event.ns, State::Runnable);
+            }
             What::Ended => {
                 self.threads.entry(event.thread).or_default().ended_ns = Some(event.ns);
             }
@@ -185,18 +231,18 @@ impl Timeline {
 
     /// From here on the scheduler's events tell of `thread`, which runs.
     pub fn comes_into_view(&mut self, thread: Thread, ns: u64) {
-        let last = self.threads.get(&thread).and_then(|h| h.changes.back());
+        let history = self.threads.entry(thread).or_default();
+        let last = history.changes.back();
         if last.is_none_or(|last| matches!(last.state, State::Elsewhere | State::Unseen)) {
-            self.change(thread, ns, State::OnCpu);
+            self.changes += history.change(ns, State::OnCpu);
         }
     }
 
     /// From here on they do not: it is at something else.
     pub fn goes_out_of_view(&mut self, thread: Thread, ns: u64) {
-        self.change(thread, ns, State::Elsewhere);
-        if let Some(history) = self.threads.get_mut(&thread) {
-            history.early = None;
-        }
+        let history = self.threads.entry(thread).or_default();
+        self.changes += history.change(ns, State::Elsewhere);
+        history.early = None;
     }
 
     fn left(&mut self, event: &Event, why: Departure, stack: Option<StackId>) {
@@ -222,19 +268,18 @@ impl Timeline {
     }
 
     fn came(&mut self, thread: Thread, ns: u64) {
-        if let Some(history) = self.threads.get_mut(&thread) {
-            let early = history.early.take();
-            // Nobody woke it since it left: who did so just before has, and it was never asleep.
-            if let Some(last) = history.changes.back_mut()
-                && matches!(last.state, State::Blocked(_))
-                && let Some((woken_ns, waker)) = early
-                && last.ns.saturating_sub(woken_ns) <= EARLY_NS
-            {
-                last.waker = Some(waker);
-                last.state = State::Runnable;
-            }
+        let history = self.threads.entry(thread).or_default();
+        let early = history.early.take();
+        // Nobody woke it since it left: who did so just before has, and it was never asleep.
+        if let Some(last) = history.changes.back_mut()
+            && matches!(last.state, State::Blocked(_))
+            && let Some((woken_ns, waker)) = early
+            && last.ns.saturating_sub(woken_ns) <= EARLY_NS
+        {
+            last.waker = Some(waker);
+            last.state = State::Runnable;
         }
-        self.change(thread, ns, State::OnCpu);
+        self.changes += history.change(ns, State::OnCpu);
     }
 
     fn woken(&mut self, thread: Thread, ns: u64, waker: Waker) {
@@ -247,28 +292,10 @@ impl Timeline {
         if matches!(last.state, State::Blocked(_)) && last.ns <= ns {
             last.waker = Some(waker);
             history.early = None;
-            self.change(thread, ns, State::Runnable);
+            self.changes += history.change(ns, State::Runnable);
         } else if last.state == State::OnCpu {
             history.early = Some((ns, waker));
         }
-    }
-
-    fn change(&mut self, thread: Thread, ns: u64, state: State) {
-        let history = self.threads.entry(thread).or_default();
-        if history
-            .changes
-            .back()
-            .is_some_and(|last| last.state == state)
-        {
-            return;
-        }
-        history.changes.push_back(Change {
-            ns,
-            state,
-            stack: None,
-            waker: None,
-        });
-        self.changes += 1;
     }
 
     /// Whatever happened since, to any thread, may be what was lost.
@@ -327,41 +354,71 @@ impl Timeline {
     /// is a span, too.
     pub fn spans(&self, thread: Thread, from_ns: u64, to_ns: u64) -> Vec<Span> {
         let mut spans = Vec::new();
-        if to_ns <= from_ns {
-            return spans;
-        }
+        self.walk(thread, (from_ns, to_ns), |from_ns, to_ns, change| {
+            spans.push(Span {
+                from_ns,
+                to_ns,
+                state: change.map_or(State::Unseen, |c| c.state),
+                stack: change.and_then(|c| c.stack),
+                waker: change.and_then(|c| c.waker),
+            });
+        });
+        spans
+    }
+
+    /// Hands `each` the states of the same spans, with how long each lasted, ns.
+    pub fn each_state(
+        &self,
+        thread: Thread,
+        from_ns: u64,
+        to_ns: u64,
+        mut each: impl FnMut(State, u64),
+    ) {
+        self.walk(thread, (from_ns, to_ns), |from_ns, to_ns, change| {
+            each(change.map_or(State::Unseen, |c| c.state), to_ns - from_ns);
+        });
+    }
+
+    /// Hands `each` the spans from and to these times; without a change: not seen.
+    fn walk(
+        &self,
+        thread: Thread,
+        (from_ns, to_ns): (u64, u64),
+        mut each: impl FnMut(u64, u64, Option<&Change>),
+    ) {
         let mut at = from_ns;
-        let mut push = |until: u64, change: Option<&Change>| {
+        // True if there is more to tell.
+        let mut tell = |until: u64, change: Option<&Change>| {
             let until = until.min(to_ns);
             if until > at {
-                spans.push(Span {
-                    from_ns: at,
-                    to_ns: until,
-                    state: change.map_or(State::Unseen, |c| c.state),
-                    stack: change.and_then(|c| c.stack),
-                    waker: change.and_then(|c| c.waker),
-                });
+                each(at, until, change);
                 at = until;
             }
+            at < to_ns
         };
+        if to_ns <= from_ns {
+            return;
+        }
         let Some(history) = self.threads.get(&thread) else {
-            push(to_ns, None);
-            return spans;
+            tell(to_ns, None);
+            return;
         };
         let changes = &history.changes;
-        let first = changes.partition_point(|c| c.ns <= from_ns);
-        if let Some(next) = changes.get(first)
+        let first = history.count_until(from_ns);
+        if let Some(next) = changes.front()
             && first == 0
+            && !tell(next.ns, None)
         {
-            push(next.ns, None);
+            return;
         }
         let last_ns = history.ended_ns.unwrap_or(self.now_ns.max(from_ns));
         for index in first.saturating_sub(1)..changes.len() {
             let until = changes.get(index + 1).map_or(last_ns, |next| next.ns);
-            push(until, changes.get(index));
+            if !tell(until, changes.get(index)) {
+                return;
+            }
         }
-        push(to_ns, None);
-        spans
+        tell(to_ns, None);
     }
 
     /// True if it is known what `thread` did at `ns`.
@@ -380,9 +437,7 @@ impl Timeline {
     /// What the time of `thread` from `from_ns` to `to_ns` was made of.
     pub fn split(&self, thread: Thread, from_ns: u64, to_ns: u64) -> Split {
         let mut split = Split::default();
-        for span in self.spans(thread, from_ns, to_ns) {
-            split.add(span.state, span.to_ns - span.from_ns);
-        }
+        self.each_state(thread, from_ns, to_ns, |state, ns| split.add(state, ns));
         split
     }
 }

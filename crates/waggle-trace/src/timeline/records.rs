@@ -3,8 +3,7 @@
 //! Invariant: a loss becomes an event of its own, before the first record that was written after
 //! it.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use waggle_probes::timeline::{Head, Name, Record, Why, addresses};
 
 use crate::event::{Departure, Event, Thread, What};
@@ -17,8 +16,8 @@ const NAMES_MAX: usize = 131_072;
 #[derive(Debug, Default)]
 pub struct Records {
     /// By processor: records lost so far, and when the last one was written.
-    processors: HashMap<u16, (u32, u64)>,
-    names: HashMap<Thread, Name>,
+    processors: FxHashMap<u16, (u32, u64)>,
+    names: FxHashMap<Thread, Name>,
     lost: u64,
 }
 
@@ -83,16 +82,38 @@ impl Records {
                     interrupt,
                 }
             }
-            Record::Stack {
-                number,
-                end,
-                frames,
-            } => {
-                stacks.add(number, head.tgid, end, addresses(frames));
+            Record::Stack(stack) => {
+                stacks.add(stack.number, head.tgid, stack.end, addresses(stack.frames));
                 return;
             }
         };
         each(event(what));
+    }
+
+    /// Hands `each` the losses that no later record told of, given those of each processor.
+    pub fn lost_at_the_end(&mut self, lost: &[u64], now_ns: u64, mut each: impl FnMut(Event)) {
+        for (cpu, total) in (0u16..).zip(lost) {
+            let (known, last_ns) = self.processors.entry(cpu).or_insert((0, 0));
+            let total = u32::try_from(*total & u64::from(u32::MAX)).unwrap_or(0);
+            let count = total.wrapping_sub(*known);
+            if count == 0 {
+                continue;
+            }
+            *known = total;
+            self.lost += u64::from(count);
+            each(Event {
+                ns: now_ns,
+                thread: Thread {
+                    tid: 0,
+                    began_ns: 0,
+                },
+                cpu,
+                what: What::Lost {
+                    since_ns: *last_ns,
+                    count: u64::from(count),
+                },
+            });
+        }
     }
 
     fn remember(&mut self, thread: Thread, name: Name) {

@@ -164,3 +164,21 @@ fn one_that_is_woken_on_its_way_to_sleep_is_ready_all_the_time() {
     let split = timeline.split(A, 300, 400);
     assert_eq!((split.runnable_ns, split.blocked_ns()), (50, 50));
 }
+
+proptest! {
+    #[test]
+    fn changes_are_counted_from_the_end_as_by_a_search_of_all(
+        steps in prop::collection::vec(0u64..5, 0..100),
+        ns in 0u64..300,
+    ) {
+        let mut history = History::default();
+        let mut at = 0;
+        for (index, step) in steps.iter().enumerate() {
+            at += step;
+            let state = if index % 2 == 0 { State::OnCpu } else { State::Runnable };
+            history.change(at, state);
+        }
+        let all = history.changes.partition_point(|change| change.ns <= ns);
+        prop_assert_eq!(history.count_until(ns), all);
+    }
+}

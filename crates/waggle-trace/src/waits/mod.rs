@@ -21,6 +21,8 @@ pub mod source;
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::event::{Departure, Event, StackId, Thread, What};
 use crate::timeline::{CHANGES_MAX, EARLY_NS, Timeline, Waker};
 use requests::Requests;
@@ -172,15 +174,15 @@ pub struct Waits {
     program: String,
     timeline: Timeline,
     requests: Requests,
-    open: HashMap<Thread, Open>,
+    open: FxHashMap<Thread, Open>,
     /// Woken when they did not wait.
-    early: HashMap<Thread, (u64, Waker)>,
+    early: FxHashMap<Thread, (u64, Waker)>,
     /// Records were lost until here, ns.
     lossy_until_ns: u64,
-    sums: HashMap<Key, Tally>,
+    sums: FxHashMap<Key, Tally>,
     roles: Vec<String>,
     by_name: HashMap<String, RoleId>,
-    of_thread: HashMap<Thread, RoleId>,
+    of_thread: FxHashMap<Thread, RoleId>,
     limits: Limits,
     first_ns: u64,
     events: u64,
@@ -197,13 +199,13 @@ impl Waits {
             program: program.to_owned(),
             timeline: Timeline::new(u64::MAX, limits.changes_max),
             requests: Requests::new(limits.slowest),
-            open: HashMap::new(),
-            early: HashMap::new(),
+            open: FxHashMap::default(),
+            early: FxHashMap::default(),
             lossy_until_ns: 0,
-            sums: HashMap::new(),
+            sums: FxHashMap::default(),
             roles: Vec::new(),
             by_name: HashMap::new(),
-            of_thread: HashMap::new(),
+            of_thread: FxHashMap::default(),
             limits,
             first_ns: 0,
             events: 0,

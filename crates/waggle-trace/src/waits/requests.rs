@@ -2,9 +2,8 @@
 //!
 //! Invariant: a request's parts add up to it. One that overlaps a loss is dropped and counted.
 
-use std::collections::HashMap;
-
 use hdrhistogram::Histogram;
+use rustc_hash::FxHashMap;
 
 use super::path::{self, Segment};
 use crate::event::{Departure, Thread};
@@ -36,7 +35,7 @@ impl Request {
 /// All requests, as they end.
 #[derive(Debug)]
 pub struct Requests {
-    open: HashMap<Thread, u64>,
+    open: FxHashMap<Thread, u64>,
     histogram: Histogram<u64>,
     split: Split,
     slowest: Vec<Request>,
@@ -48,7 +47,7 @@ pub struct Requests {
 impl Requests {
     pub(super) fn new(slowest_max: usize) -> Self {
         Self {
-            open: HashMap::new(),
+            open: FxHashMap::default(),
             histogram: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("usable bounds"),
             split: Split::default(),
             slowest: Vec::new(),

@@ -13,7 +13,7 @@ use super::interval::Interval;
 use super::note;
 use super::plan::Plan;
 use super::result::BenchResult;
-use crate::profiling::kept;
+use crate::profiling::kept::{self, Wanted};
 
 /// Writes a run directory, or nothing.
 pub(super) struct Recorder {
@@ -75,7 +75,14 @@ impl Recorder {
 
     /// The profile of the measured time, and its drawings.
     pub(super) fn profile(&mut self, profile: &Profile) {
-        self.write(|run| kept::write(run, "", profile).map(|_| ()));
+        let mut refused = Vec::new();
+        self.write(|run| {
+            refused = kept::write(run, "", profile, &Wanted::FLAME_GRAPHS)?.refused;
+            Ok(())
+        });
+        for file in &refused {
+            note(&format!("waggle: {file}"));
+        }
     }
 
     /// A line of `samples.jsonl` that is no interval.

@@ -10,7 +10,8 @@ use waggle_report::run::Run;
 
 use super::flame;
 
-/// Lay two runs beside each other: what differs around them, and how each arm's effect changed
+/// Lay two runs of lab, bench or profile beside each other: what differs around them, and how each
+/// arm's effect changed
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Directory of the run to compare with
@@ -82,14 +83,16 @@ impl Args {
             kind: self.kind,
         };
         for side in [&plan.first, &plan.second] {
-            if matches!(side.document, Document::Other) {
-                bail!(
-                    "{} is a run of {} without a report; runs of lab, bench and profile can be \
-                     compared",
-                    side.path.display(),
-                    side.run.facts().verb
-                );
-            }
+            let without = match side.document {
+                Document::Other => " without a report",
+                Document::Trace(_) | Document::Tune(_) => "",
+                _ => continue,
+            };
+            bail!(
+                "{} is a run of {}{without}; runs of lab, bench and profile can be compared",
+                side.path.display(),
+                side.run.facts().verb
+            );
         }
         let (one, two) = (plan.first.document.kind(), plan.second.document.kind());
         if one != two {

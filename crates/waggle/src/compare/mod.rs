@@ -72,6 +72,7 @@ fn compare(plan: &Plan) -> anyhow::Result<Compared> {
         (Document::Profile(one), Document::Profile(two)) => {
             profile::profiles(one, two, plan.margin)
         }
+        // Such were refused before.
         _ => Err(anyhow!("they measure different things")),
     };
     compared.with_context(|| {

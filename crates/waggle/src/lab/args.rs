@@ -16,6 +16,9 @@ use super::cell::{CellSpec, LivesPlan};
 use super::run;
 use crate::cli::Failure;
 
+/// Half-width that is aimed at for an arm that was asked for by name, as a share of the base.
+const TARGET_ASKED: f64 = 0.01;
+
 /// Measure what watching a server costs, with intervals.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -408,6 +411,12 @@ impl RunArgs {
             let base = self.base.as_ref().map(|base| base.name.as_str());
             let names = builtin::DEFAULT.iter().filter(|name| Some(**name) != base);
             asked.extend(names.filter_map(|name| builtin::arm(name)));
+        } else {
+            // Who names an arm wants to know it: it gets its share of the time that is left.
+            let without = asked.iter_mut().filter(|arm| arm.settings.is_empty());
+            for arm in without {
+                arm.target.get_or_insert(TARGET_ASKED);
+            }
         }
         let mut arms: Vec<ArmSpec> = builtin::arm(builtin::AA_NAME).into_iter().collect();
         for arm in asked {
@@ -461,6 +470,26 @@ mod tests {
             let wrong = seconds(text);
             assert!(wrong.is_err() || text == "10 ", "{text}: {wrong:?}");
         }
+    }
+
+    #[test]
+    fn an_arm_that_was_asked_for_gets_of_the_time_that_is_left() {
+        #[derive(Parser)]
+        struct Flags {
+            #[command(flatten)]
+            run: RunArgs,
+        }
+        let targets = |flags: &[&str]| {
+            let flags = Flags::parse_from([&["lab"], flags].concat());
+            let arms = flags.run.arms().unwrap().into_iter();
+            arms.map(|arm| (arm.name, arm.target))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let asked = targets(&["--arm", "mine:run true", "--arm", "general-log"]);
+        assert_eq!(asked["mine"], Some(TARGET_ASKED));
+        assert_eq!(asked["general-log"], Some(TARGET_ASKED));
+        assert_eq!(targets(&[])["general-log"], None);
+        assert_eq!(targets(&["--arm", "perfschema"])["perfschema"], None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use waggle_profile::out::Root;
 use waggle_wire::Dsn;
 
 use crate::cli::Failure;
+use crate::profiling::kept::Format;
 
 /// Show where processes spend their time: which calls run or wait, in which threads, for which
 /// statement.
@@ -116,19 +117,6 @@ impl By {
             Self::Process => Root::Process,
         }
     }
-}
-
-/// A file for people or for another program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Flame graphs that can be zoomed and searched
-    Svg,
-    /// Folded stacks, a line each
-    Folded,
-    /// For pprof: profile.pb.gz
-    Pprof,
-    /// For profiler.firefox.com, with a time line
-    Firefox,
 }
 
 /// Which processes are profiled.

@@ -1,14 +1,13 @@
 //! `waggle profile`: where do processes spend their time, in which threads and for which statement?
 //!
 //! Flags become a plan ([`args`]); [`target`] finds the processes; `waggle-profile` records;
-//! [`files`] and [`document`] show it. Neighbour: `profiling` takes profiles beside what other
-//! verbs measure.
+//! [`document`] shows it, and `profiling` keeps it in files, as those that it takes beside what
+//! other verbs measure.
 //!
 //! Invariant: processes are only looked at; what was attached goes with this process.
 
 mod args;
 mod document;
-mod files;
 mod target;
 
 use std::io::{self, Write};
@@ -16,18 +15,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use waggle_profile::model::Profile;
-use waggle_profile::{Recorder, RecorderOptions};
+use waggle_profile::{RecordError, Recorder, RecorderOptions};
 use waggle_report::profile::ProfilePage;
-use waggle_report::run::{Outcome, RunDir, redact_argv};
+use waggle_report::run::{Outcome, PAGE_FILE, RunDir, redact_argv};
 
 pub(crate) use args::Args;
-use args::{By, Format, Plan, Target};
+use args::{By, Plan, Target};
 use target::Processes;
 
 use crate::cli::{Failure, Output};
 use crate::interrupt::{self, Interrupt};
+use crate::profiling::kept::{self, Format, Wanted};
 
 /// How soon a signal or the end of the processes is noticed.
 const POLL: Duration = Duration::from_millis(50);
@@ -45,7 +45,7 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     let argv: Vec<String> = std::env::args().collect();
     run.record(|facts| facts.command = redact_argv(&argv))
         .map_err(Failure::unusable)?;
-    let recorder = match Recorder::start(options(&plan, &processes)) {
+    let recorder = match start(&plan, &mut processes) {
         Ok(recorder) => recorder,
         Err(error) => return Err(failed(run, Failure::unusable(error))),
     };
@@ -72,6 +72,16 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     };
     processes.end();
     show(&plan, run, &profile, command, out, &interrupt)
+}
+
+/// Starts recording. Of all servers of the host, one that has ended since is left out.
+fn start(plan: &Plan, processes: &mut Processes) -> Result<Recorder, RecordError> {
+    loop {
+        let started = Recorder::start(options(plan, processes));
+        if started.is_ok() || !matches!(plan.target, Target::All) || !processes.part() {
+            return started;
+        }
+    }
 }
 
 /// Ends the run directory as of a run that failed.
@@ -148,6 +158,22 @@ fn follow(
     }
 }
 
+/// Puts it into the run directory; the files' names.
+fn keep(plan: &Plan, run: &RunDir, profile: &Profile) -> anyhow::Result<Vec<String>> {
+    let wanted = Wanted {
+        root: Some(plan.by.root()),
+        formats: &plan.formats,
+    };
+    let kept = kept::write(run, "", profile, &wanted)?;
+    run.write_profile_page(vec![kept::part("", profile)])?;
+    if !kept.refused.is_empty() {
+        bail!("{}", kept.refused.join("; "));
+    }
+    let mut files = kept.files;
+    files.push(PAGE_FILE.to_owned());
+    Ok(files)
+}
+
 fn show(
     plan: &Plan,
     run: RunDir,
@@ -156,7 +182,7 @@ fn show(
     out: &Output,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let written = files::write(&run, profile, plan.by, &plan.formats)
+    let written = keep(plan, &run, profile)
         .context("writing the profile")
         .map_err(Failure::Ran);
     let path = run.path().to_path_buf();
@@ -164,7 +190,7 @@ fn show(
     let shown = if out.json {
         out.json(&document::of(profile, names, &path))
     } else {
-        let page = ProfilePage::new(vec![crate::profiling::kept::part("", profile)], run.facts());
+        let page = ProfilePage::new(vec![kept::part("", profile)], run.facts());
         let text = page.text(false) + &document::accounts(profile);
         io::stdout().lock().write_all(text.as_bytes())
     };

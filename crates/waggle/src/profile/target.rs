@@ -46,7 +46,9 @@ impl Processes {
             Target::Pids(pids) => pids.clone(),
             Target::Dsn(dsn) => vec![server::pid_of(dsn).map_err(Failure::Unusable)?],
             Target::All => {
-                let pids: Vec<u32> = find_servers().iter().map(|server| server.pid).collect();
+                let pids = find_servers().into_iter().map(|server| server.pid);
+                // One that has ended since is left out.
+                let pids: Vec<u32> = pids.filter(|pid| check(*pid).is_ok()).collect();
                 if pids.is_empty() {
                     let text = "no MySQL or MariaDB server runs on this host, or none can be seen";
                     return Err(Failure::unusable(anyhow!(text)));
@@ -60,8 +62,8 @@ impl Processes {
                 vec![pid]
             }
         };
-        for pid in &pids {
-            check(*pid)?;
+        if !matches!(target, Target::All) {
+            pids.iter().try_for_each(|pid| check(*pid))?;
         }
         Ok(Self { pids, command })
     }
@@ -72,6 +74,13 @@ impl Processes {
     /// It has ended already.
     pub(super) fn go(&mut self) -> Result<(), Failure> {
         self.command.as_mut().map_or(Ok(()), Started::go)
+    }
+
+    /// Forgets those that have ended; true if some have, and some are left.
+    pub(super) fn part(&mut self) -> bool {
+        let before = self.pids.len();
+        self.pids.retain(|pid| is_alive(*pid));
+        self.pids.len() < before && !self.pids.is_empty()
     }
 
     /// True as long as one of them runs.

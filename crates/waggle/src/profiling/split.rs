@@ -89,6 +89,7 @@ mod tests {
         let who = all.who(Who {
             process: "mysqld 7".into(),
             pid: 7,
+            start_ns: None,
             role: "user thread".into(),
             thread: None,
             digest: None,

@@ -44,11 +44,11 @@ pub(crate) struct Args {
 pub(crate) enum Format {
     /// Tables and sentences for a terminal
     Text,
-    /// One self-contained HTML file (runs of lab, bench, trace and profile)
+    /// One self-contained HTML file (runs of lab, bench, trace, profile and tune)
     Html,
-    /// Markdown with tables (runs of lab, bench, trace and profile)
+    /// Markdown with tables (runs of lab, bench, trace, profile and tune)
     Md,
-    /// Lines of figures for other programs (runs of lab, bench, trace and profile)
+    /// Lines of figures for programs (runs of lab, bench, trace, profile and tune)
     Csv,
     /// The whole document
     Json,
@@ -65,9 +65,11 @@ pub(crate) enum Format {
 /// What a line of CSV stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Rows {
-    /// A window of lab, an interval of bench, a function of a profile: what was measured
+    /// What was measured: windows of lab, intervals of bench, figures of trace, functions of a
+    /// profile, blocks of tune
     Windows,
-    /// An estimate with its interval: what came out (lab runs); whose time it is (profiles)
+    /// What came out: estimates with their intervals of lab, figures of trace, whose time a profile
+    /// is of, configurations of tune (bench has none)
     Results,
 }
 
@@ -141,8 +143,8 @@ fn check(document: &Document, format: Format, rows: Rows, run: &Run) -> anyhow::
     let path = run.path().display();
     match document {
         Document::Other => bail!(
-            "{path} is a run of {verb} without a lab report, and `--format {name}` is made of lab, \
-             bench, trace and profile runs only; leave it out to see the run as text",
+            "{path} is a run of {verb} without a report, and `--format {name}` is made of runs of \
+             lab, bench, trace, profile and tune only; leave it out to see the run as text",
             verb = match run.facts().verb.as_str() {
                 "" => "an unknown verb",
                 verb => verb,

@@ -1,9 +1,9 @@
 //! `waggle report`: what did this run find?
 //!
-//! Reads a run directory and shows it again: lab runs, studies, bench runs, traces and profiles as
-//! text, a page, Markdown, CSV or JSON; any other run as its facts, its final result and the count
-//! of its samples. [`stacks`] shows a profile in the forms of other programs. It measures nothing
-//! and changes nothing but the file it was asked to write.
+//! Reads a run directory and shows it again: lab runs, studies, bench runs, traces, profiles and
+//! tuning runs as text, a page, Markdown, CSV or JSON; any other run as its facts, its final result
+//! and the count of its samples. [`stacks`] shows a profile in the forms of other programs. It
+//! measures nothing and changes nothing but the file it was asked to write.
 
 mod args;
 mod stacks;

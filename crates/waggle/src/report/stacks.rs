@@ -9,9 +9,10 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use waggle_profile::model::{Kind, Profile};
 use waggle_profile::out::{Root, View, firefox, flame, folded, pprof};
-use waggle_report::run::{PROFILE_FILE, Run};
+use waggle_report::run::{Run, profile_file};
 
 use super::args::Format;
+use crate::profiling::kept;
 
 /// Which time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,10 +81,7 @@ pub(crate) fn is_form(format: Format) -> bool {
 /// # Errors
 /// There is none of that name, or it is damaged.
 pub(crate) fn read(run: &Run, asked: &Asked) -> anyhow::Result<Profile> {
-    let file = match (asked.profile.as_str(), PROFILE_FILE.split_once('.')) {
-        (name, Some((stem, end))) if !name.is_empty() => format!("{stem}-{name}.{end}"),
-        _ => PROFILE_FILE.to_owned(),
-    };
+    let file = profile_file(&asked.profile);
     if !run.path().join(&file).is_file() {
         let named: Vec<String> = run.profiles()?.into_iter().map(|part| part.name).collect();
         let path = run.path().display();
@@ -108,18 +106,12 @@ pub(crate) fn read(run: &Run, asked: &Asked) -> anyhow::Result<Profile> {
 /// # Errors
 /// It holds nothing of what was asked for.
 pub(crate) fn render(profile: &Profile, format: Format, asked: &Asked) -> anyhow::Result<Vec<u8>> {
-    let view = asked.view();
+    let view = View {
+        lines: kept::has_lines(profile),
+        ..asked.view()
+    };
     let made = match format {
-        Format::Svg => {
-            let mut names: Vec<&str> = profile.whos.iter().map(|who| &*who.process).collect();
-            names.dedup();
-            names.truncate(3);
-            let title = match names.is_empty() {
-                true => "waggle profile".to_owned(),
-                false => names.join(", "),
-            };
-            flame::svg(profile, &view, &title)?
-        }
+        Format::Svg => flame::svg(profile, &view, &kept::title(&asked.profile, profile))?,
         Format::Folded => folded::text(profile, &view).into_bytes(),
         Format::Pprof => pprof::bytes(profile)?,
         Format::Firefox => firefox::json(profile),

@@ -12,6 +12,7 @@ use waggle_trace::stack::Stacks;
 
 use super::args::{Common, CommonArgs};
 use super::session::Session;
+use super::slices::{Due, SliceArgs, Slices, Slicing};
 use super::target::Process;
 use crate::cli::{Failure, Output};
 
@@ -32,6 +33,7 @@ Examples:
   waggle trace latch --pid $(pidof mysqld) --duration 30
   waggle trace latch --dsn 'mysql://root@127.0.0.1:3306/' --duration 30 --json
   waggle trace latch --usdt latch --pid 4711     a program with FOLLY_SDT(latch, ...) notes
+  waggle trace latch --share 10% --duration 3600 --pid 4711
 
 Needs root. Exit code 1: more than 1% of the waits are flagged, as records were lost.")]
 pub(crate) struct Args {
@@ -49,6 +51,9 @@ pub(crate) struct Args {
     rw_locks: bool,
 
     #[command(flatten)]
+    slices: SliceArgs,
+
+    #[command(flatten)]
     common: CommonArgs,
 }
 
@@ -58,16 +63,20 @@ struct Asked {
     usdt: Option<String>,
     futexes: bool,
     rw_locks: bool,
+    /// `None`: all of the time.
+    slices: Option<Slices>,
     common: Common,
 }
 
 /// Runs the subject.
 pub(super) fn run(args: Args, out: &Output) -> Result<(), Failure> {
+    let common = args.common.plan()?;
     let asked = Asked {
         usdt: args.usdt,
         futexes: !args.no_futexes,
         rw_locks: args.rw_locks,
-        common: args.common.plan()?,
+        slices: args.slices.plan(common.duration)?,
+        common,
     };
     crate::preflight::can_trace()?;
     let process = Process::find(&asked.common.target)?;
@@ -89,20 +98,52 @@ fn trace(asked: &Asked, process: &Process, out: &Output) -> Result<(), Failure> 
     .map_err(|error| Failure::unusable(anyhow!("{}: {error}", process.words())))?;
     let mut session = Session::open(&asked.common, process, "latch")?;
     eprintln!("tracing latches of {}", process.words());
+    let mut still_waiting = 0;
+    let mut slicing = asked.slices.map(|slices| {
+        // It could be attached; the first slice comes in its time, and this was none.
+        source.ends_at(0);
+        source.pause(u64::MAX, |_| ());
+        source.forget_cost();
+        Slicing::new(slices)
+    });
     session.start();
     let mut looked = Instant::now();
     while !session.is_over(process) {
-        source.poll(|_| ());
+        if let Some(slicing) = &mut slicing {
+            still_waiting += follow_slices(slicing, &mut source);
+        }
+        if slicing.as_ref().is_none_or(Slicing::is_attached) {
+            source.poll(|_| ());
+        }
         if looked.elapsed() >= MAPPINGS {
             looked = Instant::now();
             source.look_at_mappings();
         }
-        std::thread::sleep(session.pause(POLL));
+        let mut pause = session.pause(POLL);
+        if let Some(slicing) = &slicing {
+            pause = slicing.pause(pause);
+        }
+        std::thread::sleep(pause);
     }
     let elapsed = session.elapsed();
+    still_waiting += match &mut slicing {
+        Some(slicing) if slicing.is_attached() => end_slice(slicing, &mut source),
+        Some(_) => 0,
+        None => source.finish(|_| ()),
+    };
     let programs = source.run_times();
-    let still_waiting = source.finish(|_| ());
-    let mut report = report(&mut source, still_waiting, elapsed, &programs);
+    // Rates are of the time that was traced.
+    let traced = slicing
+        .as_ref()
+        .map_or(elapsed, |s| Duration::from_secs_f64(s.traced_s()));
+    let mut report = report(&mut source, still_waiting, traced, &programs);
+    report.facts.duration_s = elapsed.as_secs_f64();
+    report.facts.slices = slicing.map(|slicing| {
+        let p99s = report.latches.iter().filter(|row| row.wait_us.count > 0);
+        let p99_ns = p99s.map(|row| row.wait_us.p99 * 1e3).reduce(f64::max);
+        slicing.facts(elapsed, source.counters().began, still_waiting, p99_ns)
+    });
+    report.facts.cost.counted_share = Some(source.counted_share());
     report.facts.process = process.traced();
     report.facts.process_ended = session.process_ended();
     report.facts.cost.process_cpu_s = session.process_cpu_s();
@@ -113,6 +154,32 @@ fn trace(asked: &Asked, process: &Process, out: &Output) -> Result<(), Failure> 
     let report = TraceReport::Latch(Box::new(report));
     let text = || report.text(waggle_report::table::WIDTH);
     session.finish(out, &report, text, failed)
+}
+
+/// Attaches for a slice and detaches after it, as it is due. Returns how many threads still slept
+/// when one ended.
+fn follow_slices(slicing: &mut Slicing, source: &mut Source) -> u64 {
+    match slicing.due() {
+        Due::Nothing => 0,
+        Due::Attach => {
+            if source.resume().unwrap_or(false) {
+                source.begins_at(slicing.attached());
+            } else {
+                source.ends_at(0);
+                source.pause(u64::MAX, |_| ());
+                slicing.refused();
+            }
+            0
+        }
+        Due::Detach => end_slice(slicing, source),
+    }
+}
+
+fn end_slice(slicing: &mut Slicing, source: &mut Source) -> u64 {
+    source.ends_at(slicing.detaching());
+    let ended = source.pause(slicing.long_ns(), |_| ());
+    slicing.detached(ended.asleep_long);
+    ended.asleep
 }
 
 /// Which check did not hold.

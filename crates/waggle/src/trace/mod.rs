@@ -2,9 +2,9 @@
 //!
 //! A subject is a module: [`pipeline`] breaks waits down into stages that other threads carried
 //! out, [`latch`] names latches and their holders, [`func`] says where calls spend their time,
-//! [`waits`] who waits for whom. [`args`] has what all subjects share, [`target`] finds the
-//! processes, [`session`] says when to stop, keeps the run directory and decides the exit code. The
-//! arithmetic is `waggle-trace`.
+//! [`waits`] who waits for whom. [`args`] has what all subjects share, [`slices`] says which part
+//! of the time is traced, [`target`] finds the processes, [`session`] says when to stop, keeps the
+//! run directory and decides the exit code. The arithmetic is `waggle-trace`.
 //!
 //! Invariant: a process is only ever looked at; its probes go with this process.
 
@@ -13,6 +13,7 @@ mod func;
 mod latch;
 mod pipeline;
 mod session;
+mod slices;
 mod target;
 mod waits;
 

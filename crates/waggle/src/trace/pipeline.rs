@@ -18,6 +18,7 @@ use waggle_trace::stagefile::{self, Pipeline};
 
 use super::args::{Common, CommonArgs};
 use super::session::Session;
+use super::slices::{SliceArgs, Slices};
 use super::target::Process;
 use crate::cli::{Failure, Output};
 use measure::Measured;
@@ -35,6 +36,7 @@ Examples:
   waggle trace pipeline redo --pid $(pidof mysqld) --duration 30
   waggle trace pipeline --usdt wakeup --pid 4711      a program with FOLLY_SDT(wakeup, ...) notes
   waggle trace pipeline --file stages.toml --pid 4711 any other pipeline
+  waggle trace pipeline redo --share 10% --duration 3600 --pid 4711
 
 Needs root. Exit code 1: more than 1% of the waits are flagged, as records were lost.")]
 pub(crate) struct Args {
@@ -60,6 +62,9 @@ pub(crate) struct Args {
     no_scheduler: bool,
 
     #[command(flatten)]
+    slices: SliceArgs,
+
+    #[command(flatten)]
     common: CommonArgs,
 }
 
@@ -77,6 +82,8 @@ struct Asked {
     wanted: Wanted,
     slowest: usize,
     scheduler: bool,
+    /// `None`: all of the time.
+    slices: Option<Slices>,
     common: Common,
 }
 
@@ -102,11 +109,13 @@ impl Args {
                 )));
             }
         };
+        let common = self.common.plan()?;
         Ok(Asked {
             wanted,
             slowest: self.slowest,
             scheduler: !self.no_scheduler,
-            common: self.common.plan()?,
+            slices: self.slices.plan(common.duration)?,
+            common,
         })
     }
 }

@@ -78,7 +78,8 @@ fn does(load: &Load, events: u64) {
     let goal = load.counters().transactions + events;
     while load.counters().transactions < goal {
         assert_eq!(load.state(), LoadState::Active);
-        std::thread::yield_now();
+        // sleep: looking all the time would take the processor from who is waited for
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -217,7 +218,8 @@ fn a_server_that_stands_still_does_not_keep_a_load_from_ending() {
                 .sum::<u64>()
                 < u64::from(WORKERS)
             {
-                std::thread::yield_now();
+                // sleep: looking all the time would take the processor from who is waited for
+                std::thread::sleep(Duration::from_millis(1));
             }
         }
         let (report, failure) = load.finish_within(Duration::ZERO);
@@ -266,7 +268,8 @@ fn a_statement_over_its_limit_fails_alone() {
     };
     while load.counters().reconnects < 2 {
         assert_eq!(load.state(), LoadState::Active);
-        std::thread::yield_now();
+        // sleep: looking all the time would take the processor from who is waited for
+        std::thread::sleep(Duration::from_millis(1));
     }
     let last = load.snapshot();
     let error = last.errors.values().next().expect("errors were counted");

@@ -11,6 +11,7 @@ use waggle_report::lab::{
 };
 use waggle_report::run::{Outcome, RunDir, ServerFacts};
 use waggle_report::study::{StudyCell, StudyReport};
+use waggle_report::tune::TuneReport;
 
 fn waggle(verb: &str, runs: &[&Path], flags: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_waggle"))
@@ -307,6 +308,7 @@ fn apples_are_not_compared_with_oranges() {
     let bench = write_bench(root.path(), 500.0);
     let study = write_study(root.path(), &study(&[("t1", 1.2)]));
     let watch = RunDir::create(root.path(), "watch", "").expect("a run");
+    let tuned = tuned(root.path());
     for (orange, reason) in [
         (&apple, "no difference to itself"),
         (&tpcc, "oltp_point_select and tpcc"),
@@ -315,6 +317,7 @@ fn apples_are_not_compared_with_oranges() {
         (&bench, "a bench run"),
         (&study, "a lab study"),
         (&watch.path().to_path_buf(), "run of watch"),
+        (&tuned, "runs of lab, bench and profile can be compared"),
         (&root.path().to_path_buf(), "not a run"),
     ] {
         let complaint = refused("compare", &[&apple, orange], &[]);
@@ -322,6 +325,27 @@ fn apples_are_not_compared_with_oranges() {
     }
     let complaint = refused("compare", &[&apple, &tpcc], &["--margin", "0"]);
     assert!(complaint.contains("--margin"), "{complaint}");
+}
+
+/// A tuning run that found nothing.
+fn tuned(root: &Path) -> PathBuf {
+    let run = RunDir::create(root, "tune", "x").expect("a run");
+    run.write_tune(&TuneReport::default()).expect("a page");
+    run.finish(Outcome::Done, None).expect("an end")
+}
+
+#[test]
+fn the_help_names_every_kind_of_run_that_a_form_is_made_of() {
+    let help = shown("report", &[], &["--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let kinds = "(runs of lab, bench, trace, profile and tune)";
+    assert_eq!(help.matches(kinds).count(), 3, "{help}");
+    let root = tempfile::tempdir().expect("a directory");
+    let run = tuned(root.path());
+    for form in ["text", "html", "md", "csv", "json"] {
+        let made = shown("report", &[&run], &["--format", form, "-o", "-"]);
+        assert!(!made.is_empty(), "{form}");
+    }
 }
 
 /// A run of `waggle profile` with so many samples in a function and in another.

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -40,9 +41,18 @@ pub(crate) fn server() -> Option<Server> {
     Some(server)
 }
 
+/// A port that nobody listens on, below those that the kernel gives to whoever asks for just any:
+/// one of these may be somebody else's before the server has it.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("a port").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let own = u64::from(std::process::id()) * 101;
+    loop {
+        let next = u64::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + ((own + next) % 20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn write_settings(folder: &Path, port: u16) {

@@ -95,18 +95,26 @@ impl Case {
         format!("UPDATE bench.t{table} SET {set} WHERE id = {id}")
     }
 
-    /// Writes the file of one table.
-    pub(super) fn write(self, path: &Path, rows: u64) -> anyhow::Result<()> {
-        let doing = || format!("writing {}", path.display());
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(path).with_context(doing)?);
+    /// Writes the rows of one table, in the order of their ids: an equal share to each file.
+    pub(super) fn write<P: AsRef<Path>>(self, paths: &[P], rows: u64) -> anyhow::Result<()> {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let mut line = Vec::new();
-        for id in 1..=rows {
-            line.clear();
-            self.row(id, rows, &mut random, &mut line);
-            file.write_all(&line).with_context(doing)?;
+        let mut written = 0;
+        for (part, path) in (1..).zip(paths) {
+            let path = path.as_ref();
+            let doing = || format!("writing {}", path.display());
+            let file = File::create(path).with_context(doing)?;
+            let mut file = BufWriter::with_capacity(1 << 20, file);
+            let last = rows * part / paths.len() as u64;
+            for id in written + 1..=last {
+                line.clear();
+                self.row(id, rows, &mut random, &mut line);
+                file.write_all(&line).with_context(doing)?;
+            }
+            file.flush().with_context(doing)?;
+            written = last;
         }
-        file.flush().with_context(doing)
+        Ok(())
     }
 
     fn row(self, id: u64, rows: u64, random: &mut Random, line: &mut Vec<u8>) {
@@ -171,6 +179,21 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_the_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let (whole, parts) = (at("rows"), [at("0"), at("1"), at("2")]);
+        Case::Wide.write(&[&whole], 200).unwrap();
+        Case::Wide.write(&parts, 200).unwrap();
+        let parts: Vec<Vec<u8>> = parts
+            .iter()
+            .map(|part| std::fs::read(part).unwrap())
+            .collect();
+        assert!(parts.iter().all(|part| part.len() > 66 * 4096));
+        assert!(parts.concat() == std::fs::read(whole).unwrap());
+    }
 
     #[test]
     fn a_row_is_a_line_whatever_its_bytes() {

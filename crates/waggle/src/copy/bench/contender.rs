@@ -3,7 +3,7 @@
 //! Invariant: every way ends with all keys built.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -22,6 +22,8 @@ use super::{Stand, query};
 pub(super) enum Contender {
     /// The target's own LOAD DATA INFILE, keys built afterwards: it has no source to read.
     Floor,
+    /// The same rows from as many files as --ranges says, all loaded at once.
+    FloorParts,
     /// This program.
     Waggle,
     /// mydumper into files, myloader from them.
@@ -34,6 +36,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Contender::Floor => "floor",
+            Contender::FloorParts => "floor, in parts",
             Contender::Waggle => "waggle",
             Contender::Mydumper => "mydumper+myloader",
             Contender::Dump => "mariadb-dump",
@@ -44,6 +47,8 @@ impl fmt::Display for Contender {
 /// What a way took.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Run {
+    /// The round it was of, from 1: ways are compared within a round.
+    pub(super) round: usize,
     pub(super) wall_s: f64,
     pub(super) source_cpu_s: f64,
     pub(super) target_cpu_s: f64,
@@ -66,8 +71,9 @@ pub(super) struct Copied {
 }
 
 impl Contender {
-    pub(super) const ALL: [Contender; 4] = [
+    pub(super) const ALL: [Contender; 5] = [
         Contender::Floor,
+        Contender::FloorParts,
         Contender::Waggle,
         Contender::Mydumper,
         Contender::Dump,
@@ -76,7 +82,7 @@ impl Contender {
     /// What is not installed here.
     pub(super) fn missing(self) -> Option<String> {
         let programs: &[&str] = match self {
-            Contender::Floor | Contender::Waggle => &[],
+            Contender::Floor | Contender::FloorParts | Contender::Waggle => &[],
             Contender::Mydumper => &["mydumper", "myloader"],
             Contender::Dump => &["mariadb-dump", "mariadb"],
         };
@@ -99,7 +105,8 @@ impl Contender {
         let mut run = Run::default();
         let cpu_before = children_cpu_s();
         match self {
-            Contender::Floor => floor(stand, case, file)?,
+            Contender::Floor => floor(stand, case, &[file.to_owned()])?,
+            Contender::FloorParts => floor(stand, case, &parts(file, threads))?,
             Contender::Waggle => run.copy = Some(waggle(stand, threads, catches_up)?),
             Contender::Mydumper => mydumper(stand, threads)?,
             Contender::Dump => dump(stand)?,
@@ -109,14 +116,33 @@ impl Contender {
     }
 }
 
-fn floor(stand: &Stand, case: Case, file: &Path) -> anyhow::Result<()> {
+/// The files that the rows of `file` are in once more, in parts.
+pub(super) fn parts(file: &Path, count: usize) -> Vec<PathBuf> {
+    (0..count)
+        .map(|part| file.with_extension(part.to_string()))
+        .collect()
+}
+
+fn floor(stand: &Stand, case: Case, files: &[PathBuf]) -> anyhow::Result<()> {
     let mut target = Connection::connect(&stand.target.dsn_socket())?;
     for table in 1..=case.tables() {
         query(&mut target, &case.create(table, false))?;
-        query(
-            &mut target,
-            &case.load(table, &stand.seen(&stand.target, file)?),
-        )?;
+        let load = |file: &PathBuf| {
+            let mut connection = Connection::connect(&stand.target.dsn_socket())?;
+            let file = stand.seen(&stand.target, file)?;
+            query(&mut connection, &case.load(table, &file))
+        };
+        std::thread::scope(|scope| {
+            let loads: Vec<_> = files
+                .iter()
+                .map(|file| scope.spawn(|| load(file)))
+                .collect();
+            let mut done = loads.into_iter().map(|load| {
+                let ended = load.join();
+                ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            done.try_for_each(|loaded| loaded)
+        })?;
         if let Some(keys) = case.add_keys(table) {
             query(&mut target, &keys)?;
         }

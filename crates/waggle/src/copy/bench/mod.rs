@@ -2,7 +2,8 @@
 //!
 //! `case` makes rows and loads them into a throw-away source by LOAD DATA INFILE; `contender` is
 //! one way of getting them to a throw-away target: this program, the floor (the target's own LOAD
-//! DATA INFILE of the same file, keys built afterwards) and other tools that are installed. Each
+//! DATA INFILE of the same rows, from one file or from several at once, keys built afterwards) and
+//! other tools that are installed. Each
 //! round runs them all, every round in another order, each into an empty database. `profiled` runs
 //! one copy more, to see where its time goes; `replicate` measures the other half of a copy:
 //! changes, at a share of what the source can take.
@@ -119,7 +120,7 @@ pub(super) struct Measured {
     file_bytes: u64,
     writes_per_s: u32,
     ways: Vec<Way>,
-    /// Ways that were not measured, and why.
+    /// Ways that are not installed.
     skipped: Vec<(String, String)>,
 }
 
@@ -128,6 +129,18 @@ pub(super) struct Measured {
 pub(super) struct Way {
     way: Contender,
     rounds: Vec<Run>,
+    /// Rounds in which it lost rows or ended with an error, and why.
+    failed: Vec<(usize, String)>,
+}
+
+impl Way {
+    fn new(way: Contender) -> Way {
+        Way {
+            way,
+            rounds: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
 }
 
 /// Runs the subject.
@@ -225,7 +238,10 @@ impl Stand {
         let file = self.directory.join("rows");
         let rows_each = args.rows.div_ceil(u64::from(tables));
         eprintln!("{case}: making {} rows", rows_each * u64::from(tables));
-        case.write(&file, rows_each)?;
+        case.write(&[&file], rows_each)?;
+        if args.ways.is_empty() || args.ways.contains(&Contender::FloorParts) {
+            case.write(&contender::parts(&file, args.ranges), rows_each)?;
+        }
         let file_bytes = fs::metadata(&file).context("the rows' file")?.len();
         let mut source = Connection::connect(&self.source.dsn_socket())?;
         query(&mut source, "DROP DATABASE IF EXISTS bench")?;
@@ -246,38 +262,28 @@ impl Stand {
             ways: Vec::new(),
             skipped: Vec::new(),
         };
-        let mut ways = Vec::new();
         let is_asked = |way: &Contender| args.ways.is_empty() || args.ways.contains(way);
         for way in Contender::ALL.into_iter().filter(is_asked) {
             match way.missing() {
                 Some(why) => measured.skipped.push((way.to_string(), why)),
-                None => ways.push((way, Vec::new())),
+                None => measured.ways.push(Way::new(way)),
             }
         }
-        for round in 0..args.rounds {
-            let count = ways.len();
+        for round in 1..=args.rounds {
+            let count = measured.ways.len();
             for turn in 0..count {
-                let (way, runs) = &mut ways[(round + turn) % count];
-                if measured
-                    .skipped
-                    .iter()
-                    .any(|(name, _)| *name == way.to_string())
-                {
-                    continue;
-                }
-                eprintln!("{case}: round {} of {}: {way}", round + 1, args.rounds);
+                let Way {
+                    way,
+                    rounds,
+                    failed,
+                } = &mut measured.ways[(round + turn) % count];
+                eprintln!("{case}: round {round} of {}: {way}", args.rounds);
                 match self.turn(case, *way, args, &file) {
-                    Ok(run) => runs.push(run),
-                    Err(error) => {
-                        measured
-                            .skipped
-                            .push((way.to_string(), format!("{error:#}")));
-                    }
+                    Ok(run) => rounds.push(Run { round, ..run }),
+                    Err(error) => failed.push((round, format!("{error:#}"))),
                 }
             }
         }
-        let done = ways.into_iter().filter(|(_, runs)| !runs.is_empty());
-        measured.ways = done.map(|(way, rounds)| Way { way, rounds }).collect();
         Ok(measured)
     }
 

@@ -23,7 +23,8 @@ use super::case::Case;
 use super::writes::Writes;
 use super::{BenchArgs, Document, Stand, query};
 use crate::copy::args::CopyArgs;
-use crate::profiling::{Extent, Profiling, kept};
+use crate::profiling::kept::{self, Wanted};
+use crate::profiling::{Extent, Profiling};
 
 /// Between two looks at the phase: the error of its beginning and its end.
 const LOOK: Duration = Duration::from_millis(2);
@@ -205,7 +206,10 @@ pub(super) fn keep(
     let mut parts = Vec::new();
     for (case, profile) in profiles {
         let name = format!("{case}-{}", phase.name());
-        kept::write(&run, &name, profile)?;
+        let kept = kept::write(&run, &name, profile, &Wanted::FLAME_GRAPHS)?;
+        for file in &kept.refused {
+            eprintln!("{file}");
+        }
         parts.push(kept::part(&name, profile));
     }
     let page = run.write_profile_page(parts)?;

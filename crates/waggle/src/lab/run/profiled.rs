@@ -10,12 +10,14 @@
 use std::time::Duration;
 
 use waggle_profile::model::Profile;
+use waggle_report::run::profile_file;
 
 use super::stand::Stand;
 use super::{Engine, Stop};
 use crate::lab::cell::CellRun;
+use crate::profiling::kept::{self, Wanted};
 use crate::profiling::split::{self, Span};
-use crate::profiling::{Extent, Profiling, kept};
+use crate::profiling::{Extent, Profiling};
 
 /// Samples by time, on CPU alone: the threads of a loaded server are switched thousands of times a
 /// second, and every switch kept by itself would be most of what the lab measures.
@@ -112,7 +114,8 @@ impl Engine<'_> {
                 earlier.merge(profile);
                 *profile = earlier;
             }
-            kept::write(self.run, arm, profile)?;
+            let kept = kept::write(self.run, arm, profile, &Wanted::FLAME_GRAPHS)?;
+            cell.notes.extend(kept.refused);
         }
         note(cell);
         Ok(())
@@ -121,7 +124,7 @@ impl Engine<'_> {
 
 /// The profile of an arm that an earlier part of this run has left.
 fn earlier(run: &std::path::Path, arm: &str) -> Option<Profile> {
-    let bytes = std::fs::read(run.join(format!("profile-{arm}.json"))).ok()?;
+    let bytes = std::fs::read(run.join(profile_file(arm))).ok()?;
     Profile::from_json(&bytes).ok()
 }
 

@@ -247,6 +247,7 @@ fn facts(
         process: process.traced(),
         process_ended: session.process_ended(),
         duration_s: measured.trace_ns as f64 / 1e9,
+        slices: None,
         events: counts.returned,
         lost,
         probes: probes.collect(),
@@ -261,6 +262,7 @@ fn facts(
             process_cpu_s: session.process_cpu_s(),
             waggle_cpu_s: own_cpu_s(),
             waggle_rss_bytes: own_rss_bytes(),
+            counted_share: None,
         },
         notes: Vec::new(),
     }

@@ -12,6 +12,7 @@ use waggle_trace::pipeline::{self, Group, Reason, StageTotals, Wait};
 use waggle_trace::resolve::{Plan, Role, Seen};
 
 use super::super::session::Session;
+use super::super::slices::Slicing;
 use super::super::target::Process;
 use super::measure::Taken;
 
@@ -46,7 +47,9 @@ pub(super) fn of(
         flagged: counts.flagged,
         decomposed: counts.decomposed,
         cut: counts.cut,
+        begun_before: counts.begun_before,
         torn: counts.torn,
+        begin_lost: counts.begin_lost,
         inexact: counts.inexact,
         resolution_ns: RESOLUTION_NS,
         wait_us: taken.aggregate.latency.summary(),
@@ -73,6 +76,13 @@ pub(super) fn of(
 
 fn facts(plan: &Plan, process: &Process, session: &Session, taken: &Taken) -> TraceFacts {
     let seconds = taken.duration.as_secs_f64();
+    let slicing = taken.slicing.as_ref();
+    let traced_s = slicing.map_or(seconds, Slicing::traced_s);
+    let slices = slicing.map(|slicing| {
+        let wait = taken.aggregate.latency.summary();
+        let p99_ns = (wait.count > 0).then_some(wait.p99_us * 1e3);
+        slicing.facts(taken.duration, taken.counts.began, taken.counts.cut, p99_ns)
+    });
     let hits: u64 = taken.costs.iter().map(|cost| cost.hits).sum();
     let run_ns: u64 = taken.costs.iter().map(|cost| cost.run_ns).sum();
     let switches_ns: u64 = taken.switches.iter().map(|(.., ns)| ns).sum();
@@ -82,17 +92,19 @@ fn facts(plan: &Plan, process: &Process, session: &Session, taken: &Taken) -> Tr
         process: process.traced(),
         process_ended: session.process_ended(),
         duration_s: seconds,
+        slices,
         events: taken.events,
         lost: BTreeMap::from([("ring_full".to_owned(), taken.counts.lost)]),
         probes: probes(plan, taken),
         cost: TraceCost {
             waggle_cpu_s: taken.cpu_s,
             waggle_rss_bytes: waggle_server::cpu::process_rss_bytes(own).unwrap_or(0),
-            hits_per_s: hits as f64 / seconds.max(1e-9),
+            hits_per_s: hits as f64 / traced_s.max(1e-9),
             program_ns_per_hit: (run_ns > 0).then(|| run_ns as f64 / hits.max(1) as f64),
             programs_s: (run_ns > 0).then_some(run_ns as f64 / 1e9),
             host_programs_s: (switches_ns > 0).then_some(switches_ns as f64 / 1e9),
             process_cpu_s: session.process_cpu_s(),
+            counted_share: taken.counted_share,
         },
         notes: plan
             .stages

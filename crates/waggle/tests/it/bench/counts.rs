@@ -21,8 +21,8 @@ fn counts_like_the_server(flavour: Flavour) {
     for (workload, per_transaction) in statements {
         let output = run(
             &format!(
-                "{workload} --sandbox {name} --tables 2 --table-size 1000 --threads 4 --warmup 1 \
-                 --time 2 --json"
+                "{workload} --sandbox {name} --tables 2 --table-size 1000 --threads 4 \
+                 --warmup 0.5 --time 1 --report-interval 0.25 --json"
             ),
             runs.path(),
         );

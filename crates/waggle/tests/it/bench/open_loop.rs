@@ -1,10 +1,12 @@
 //! Open loop: what is offered is accounted for, and a stall counts for every event it delays.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use waggle_server::Flavour;
+use waggle_server::sandbox::Sandbox;
 
 use super::{database, document, dsn, run, sandbox, spawned, statement, stderr};
 
@@ -21,22 +23,28 @@ fn seconds(value: &Value) -> f64 {
         / 1e6
 }
 
-/// Runs `sql` on a throw-away MariaDB with these flags.
+/// Runs `sql` on a throw-away MariaDB with these flags: one server for all, a load at a time.
 fn loaded(sql: &str, flags: &str) -> Option<(Option<i32>, Value, String)> {
-    let server = sandbox(Flavour::MariaDb)?;
-    database(&server);
+    static SERVER: Mutex<Option<Sandbox>> = Mutex::new(None);
+    let mut server = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+    if server.is_none() {
+        let started = sandbox(Flavour::MariaDb)?;
+        database(&started);
+        *server = Some(started);
+    }
+    let server = server.as_ref()?;
     let runs = tempfile::tempdir().unwrap();
     let path = statement(runs.path(), sql);
-    let arguments = format!("{} --dsn {} --json {flags}", path.display(), dsn(&server));
+    let arguments = format!("{} --dsn {} --json {flags}", path.display(), dsn(server));
     let output = run(&arguments, runs.path());
     let stderr = stderr(&output);
     Some((output.status.code(), document(&output), stderr))
 }
 
-/// 200 events a second for 10 s, evenly spaced, and a server that stands still for `stall` s: the
+/// 200 events a second for 6 s, evenly spaced, and a server that stands still for `stall` s: the
 /// 200 * `stall` events that fall due meanwhile wait for the rest of it, from `stall` down to 0.
-/// Of 2,000 events, 2 lie above p99.9 and 100 above p95, so these are `stall` less 2 and less 100
-/// events' time: 0.01 s and 0.5 s. Only the 8 events that were under way (one a thread) see the
+/// Of 1,200 events, 1.2 lie above p99.9 and 60 above p95, so these are `stall` less 1.2 and less 60
+/// events' time: 0.006 s and 0.3 s. Only the 8 events that were under way (one a thread) see the
 /// stall in their service time: fewer than 1 in 100, so not even its p99 moves.
 #[test]
 fn a_stall_shows_in_the_response_and_hides_in_the_service() {
@@ -47,7 +55,7 @@ fn a_stall_shows_in_the_response_and_hides_in_the_service() {
     let runs = tempfile::tempdir().unwrap();
     let path = statement(runs.path(), "DO 1");
     let arguments = format!(
-        "{} --dsn {} --threads 8 --rate 200 --arrivals uniform --time 10 --json",
+        "{} --dsn {} --threads 8 --rate 200 --arrivals uniform --time 6 --json",
         path.display(),
         dsn(&server)
     );
@@ -67,7 +75,7 @@ fn a_stall_shows_in_the_response_and_hides_in_the_service() {
     let result = document(&output);
 
     let events = number(&result["backlog"]["offered"]) as f64;
-    assert!(events >= 1_999.0, "{result}");
+    assert!(events >= 1_199.0, "{result}");
     let response = |percentile: &str| seconds(&result["response_us"][percentile]);
     // Below: arithmetic, less a time for signals to arrive. Above: when this machine keeps the
     // generator itself from running, that shows in its lag, and adds to the server's stall.
@@ -149,9 +157,12 @@ fn what_waits_at_the_end_is_counted_or_run_down() {
         number(&drained["backlog"]["offered"]),
         "{drained}"
     );
-    assert!((99..=101).contains(&transactions), "{drained}");
+    let drain_s = drained["backlog"]["drain_s"].as_f64().expect("a time");
+    assert!(drain_s > 0.1, "{drained}");
+    // The end may come late; the rate goes on until then.
+    let late_s = drained["duration_s"].as_f64().expect("a length") - drain_s - 1.0;
     assert!(
-        drained["backlog"]["drain_s"].as_f64().unwrap() > 0.1,
+        (99.0..=101.0 + 100.0 * late_s).contains(&(transactions as f64)),
         "{drained}"
     );
 }

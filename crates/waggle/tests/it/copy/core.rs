@@ -76,8 +76,8 @@ fn a_table_with_a_key_of_text_is_cut_too() {
         let (ranges, most) = (number(0), number(1));
         assert!(ranges >= 3, "{flavour}: {ranges} ranges");
         assert!(
-            // Where to cut is the server's estimate.
-            most <= ROWS * 3 / 4,
+            // Where to cut is the server's estimate; a fair share is a fifth or a sixth.
+            most <= ROWS * 2 / 5,
             "{flavour}: {most} of {ranges} ranges"
         );
         stage.assert_equal("a.t", "b.t");

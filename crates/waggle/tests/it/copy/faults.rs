@@ -207,7 +207,7 @@ fn sessions_outlive_the_servers_patience() {
         let copier = stage.begin(&["--until", "caught-up", "--pause-file", "pause"]);
         // Its readers hold a snapshot and wait.
         let idle = "SELECT COUNT(*) FROM information_schema.PROCESSLIST \
-                    WHERE COMMAND = 'Sleep' AND TIME >= 3";
+                    WHERE COMMAND = 'Sleep' AND TIME >= 2";
         stage.wait(idle, |count| count.parse::<u64>().unwrap() > 1);
         std::fs::remove_file(&file).unwrap();
         let output = copier.end();

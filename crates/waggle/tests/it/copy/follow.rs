@@ -1,10 +1,16 @@
 //! Changes get to the target while and after rows are copied: every kind of them, or a refusal.
 
+use std::collections::HashMap;
 use std::process::Output;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use waggle_copy::Position;
 use waggle_server::Flavour;
 use waggle_wire::Connection;
+use waggle_wire::binlog::event::kind;
+use waggle_wire::binlog::rows::RowsEvent;
+use waggle_wire::binlog::stream::{Dump, DumpRequest, Start};
+use waggle_wire::binlog::table_map::TableMap;
 
 use super::{PATIENCE, Running, Stage, flavours};
 
@@ -60,12 +66,45 @@ fn replicate(stage: &Stage) -> Running {
     copier
 }
 
-fn end(copier: Running) {
+/// Ends a copy; gives its document.
+fn end(copier: Running) -> serde_json::Value {
     let pid = i32::try_from(copier.pid()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let output = copier.end();
     assert!(output.status.success(), "{}", words(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Changed rows of database `a` in the binary log after a position.
+fn logged_rows(stage: &Stage, position: &Position) -> u64 {
+    let request = DumpRequest {
+        server_id: 987_654,
+        start: match position {
+            Position::MySql(set) => Start::Gtids(set),
+            Position::MariaDb(list) => Start::MariaDb(list),
+        },
+        heartbeat: Duration::from_secs(5),
+        ends: true,
+    };
+    let mut dump = Dump::start(stage.connect(), &request).unwrap();
+    let mut maps: HashMap<u64, TableMap> = HashMap::new();
+    let mut count = 0;
+    while let Some(event) = dump.next().unwrap() {
+        if event.header.kind == kind::TABLE_MAP {
+            let map = TableMap::parse(event.body).unwrap();
+            maps.insert(map.id, map);
+        } else if let Some(event) = RowsEvent::parse(event.header.kind, event.body).unwrap() {
+            let map = &maps[&event.table_id()];
+            if map.schema == b"a" {
+                let mut rows = event.rows(map).unwrap();
+                while rows.next().unwrap().is_some() {
+                    count += 1;
+                }
+            }
+        }
+    }
+    count
 }
 
 fn assert_tables_equal(stage: &Stage) {
@@ -129,6 +168,61 @@ fn transactions_arrive_whole_whatever_they_are_made_of() {
             "0"
         );
         end(copier);
+    }
+}
+
+/// Statements that the log tells as other changes than they say, while rows are copied.
+#[test]
+fn rows_that_take_the_place_of_others_are_applied_and_counted_as_logged() {
+    for flavour in flavours() {
+        let stage = stage(
+            flavour,
+            &[
+                "CREATE TABLE p (id INT PRIMARY KEY, v VARCHAR(400))",
+                "INSERT INTO p WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n \
+                 WHERE i < 900), m AS (SELECT 0 AS k UNION ALL SELECT k + 1 FROM m WHERE k < 5) \
+                 SELECT i + 900 * k, REPEAT('p', 300) FROM n, m",
+                "CREATE TABLE t (id INT PRIMARY KEY, u INT, v VARCHAR(30), UNIQUE KEY u (u))",
+                "INSERT INTO t SELECT id, id * 10, 'first' FROM p",
+            ],
+        );
+        let slow = ["--max-rate", "1", "--ranges", "1", "--slice", "1"];
+        let copier = stage.begin(&[&STOPPED[..], &slow].concat());
+        let copied = "SELECT SUM(rows_copied) FROM waggle_copy.ranges";
+        stage.wait(copied, |rows| {
+            rows.parse::<u64>().is_ok_and(|rows| rows > 1)
+        });
+        // Changes after the snapshot are the log's after this.
+        let begun = stage
+            .value("SELECT position FROM waggle_copy.jobs")
+            .unwrap();
+        let begun: Position = begun.parse().unwrap();
+        let mut source = connect(&stage);
+        for sql in [
+            "REPLACE INTO p VALUES (5, 'replaced')",
+            "REPLACE INTO p VALUES (5, 'replaced')",
+            // Takes the place of two rows.
+            "REPLACE INTO t VALUES (5, 70, 'two')",
+            "REPLACE INTO t SELECT id, id * 10 + 10, 'shifted' FROM p WHERE id BETWEEN 500 AND 520",
+            "INSERT INTO t VALUES (9, 1, '') ON DUPLICATE KEY UPDATE u = u + 1, v = 'updated'",
+            "INSERT INTO t VALUES (100001, 100001, 'new') ON DUPLICATE KEY UPDATE v = 'never'",
+            "INSERT INTO t VALUES (11, 110, 'same') ON DUPLICATE KEY UPDATE v = t.v",
+            "INSERT INTO t VALUES (13, -1, ''), (100002, 140, ''), (100003, 100003, 'new') \
+             ON DUPLICATE KEY UPDATE id = t.id + 200000, v = 'moved'",
+            "BEGIN; DELETE FROM t WHERE id BETWEEN 20 AND 400; INSERT INTO t SELECT id, id * 10, \
+             'again' FROM p WHERE id BETWEEN 20 AND 300; COMMIT",
+            "UPDATE t SET id = id + 1000000 WHERE id BETWEEN 1000 AND 1100",
+            "BEGIN; DELETE FROM p WHERE id > 5000; INSERT INTO p SELECT id + 100, v FROM p \
+             WHERE id > 4900; DELETE FROM p WHERE id > 5000 AND id % 2 = 0; COMMIT",
+        ] {
+            run(&mut source, sql);
+        }
+        wait_until_applied(&stage);
+        assert_tables_equal(&stage);
+        let document = end(copier);
+        let logged = logged_rows(&stage, &begun);
+        assert!(logged > 800, "{flavour}: {logged}");
+        assert_eq!(document["changes"], logged, "{flavour}");
     }
 }
 

@@ -35,9 +35,9 @@ impl Random {
 }
 
 /// Two servers that lose nothing of what they said was committed.
-struct Pair {
-    source: Sandbox,
-    target: Sandbox,
+pub(super) struct Pair {
+    pub(super) source: Sandbox,
+    pub(super) target: Sandbox,
     directory: tempfile::TempDir,
 }
 
@@ -60,7 +60,7 @@ fn server(flavour: Flavour, id: &str, directory: &Path) -> Sandbox {
 }
 
 impl Pair {
-    fn new(flavour: Flavour) -> Pair {
+    pub(super) fn new(flavour: Flavour) -> Pair {
         let directory = tempfile::tempdir().unwrap();
         Pair {
             source: server(flavour, "1", directory.path()),
@@ -69,7 +69,7 @@ impl Pair {
         }
     }
 
-    fn command(&self, database: &str, until: &str) -> Command {
+    pub(super) fn command(&self, database: &str, until: &str) -> Command {
         let dsn = |socket: &Path| format!("mysql://root@/{database}?socket={}", socket.display());
         let mut command = Command::new(env!("CARGO_BIN_EXE_waggle"));
         command
@@ -89,7 +89,7 @@ impl Pair {
 }
 
 /// kill -9, and up again on what it left.
-fn crash(server: &mut Sandbox) {
+pub(super) fn crash(server: &mut Sandbox) {
     let pid = i32::try_from(server.pid()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -104,7 +104,7 @@ fn run(connection: &mut Connection, sql: &str) -> Result<(), Error> {
     connection.query(sql.as_bytes()).map(drop)
 }
 
-fn prepare(pair: &Pair, database: &str) {
+pub(super) fn prepare(pair: &Pair, database: &str) {
     let mut source = Connection::connect(&pair.source.dsn_socket()).unwrap();
     for sql in [
         format!("CREATE DATABASE {database}"),
@@ -254,7 +254,8 @@ fn survive(pair: &mut Pair, database: &str, seed: u64, victims: &[Victim]) {
         let deadline = Instant::now() + PATIENCE;
         while done.load(Ordering::Relaxed) < CHANGES {
             assert!(Instant::now() < deadline, "nothing is written");
-            std::thread::yield_now();
+            // sleep: looking all the time would take the processor from who is waited for
+            std::thread::sleep(Duration::from_millis(1));
         }
         copier.kill().unwrap();
         copier.wait().unwrap();
@@ -274,7 +275,7 @@ fn survive(pair: &mut Pair, database: &str, seed: u64, victims: &[Victim]) {
 }
 
 /// Rows that one side has and the other has not.
-fn differences(pair: &Pair, database: &str) -> Vec<String> {
+pub(super) fn differences(pair: &Pair, database: &str) -> Vec<String> {
     let read = |server: &Sandbox, table: &str, key: &str| -> Vec<Row> {
         let mut connection = Connection::connect(&server.dsn_socket()).unwrap();
         let sql = format!("SELECT * FROM {database}.{table} ORDER BY {key}");

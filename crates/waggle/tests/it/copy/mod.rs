@@ -7,6 +7,7 @@ mod bench;
 mod core;
 mod faults;
 mod follow;
+mod keys;
 mod kill;
 mod verify;
 
@@ -93,7 +94,8 @@ impl Stage {
                 Some(value) if is_it(&value) => return value,
                 value => assert!(Instant::now() < deadline, "{sql}: {value:?}"),
             }
-            std::thread::yield_now();
+            // sleep: looking all the time would take the processor from who is waited for
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -153,8 +155,14 @@ impl Running {
         child.wait().unwrap();
     }
 
+    /// Whether it has ended; one that has not is given a moment.
     pub(super) fn is_over(&mut self) -> bool {
-        self.0.as_mut().unwrap().try_wait().unwrap().is_some()
+        let is_over = self.0.as_mut().unwrap().try_wait().unwrap().is_some();
+        if !is_over {
+            // sleep: looking all the time would take the processor from who is waited for
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        is_over
     }
 
     pub(super) fn end(mut self) -> Output {

@@ -1,4 +1,7 @@
-//! `waggle profile` as a user runs it: on a command, on a process, by signal; and what it refuses.
+//! `waggle profile` as a user runs it: on a command, on a process, on several, by signal; and what
+//! it refuses.
+
+mod several;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

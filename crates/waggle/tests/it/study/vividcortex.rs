@@ -98,10 +98,15 @@ fn few_processors_are_kept_to_and_the_rate_is_three_quarters_of_the_maximum() {
     assert_eq!(cells[0]["workload"]["rate"], Value::Null);
 
     cells.iter().for_each(is_limited_and_seen);
+    // No process on one processor uses more than its time. A window's two clocks are read one after
+    // the other, between which a busy machine may do something else: one window says little.
+    let sum = |name: &str| -> f64 { samples.iter().map(|sample| number(sample, name)).sum() };
+    let (cpu_s, time_s) = (sum("server_cpu_ns") / 1e9, sum("duration_s"));
+    assert!(
+        cpu_s <= 1.02 * time_s,
+        "{cpu_s} s of processor in {time_s} s"
+    );
     for sample in &samples {
-        // No process on one processor uses more than its time, to the reading of two clocks.
-        let cpu_s = number(sample, "server_cpu_ns") / 1e9;
-        assert!(cpu_s <= number(sample, "duration_s") + 0.01, "{sample}");
         let list = &sample["operations"]["GET_LINKS_LIST"];
         assert!(list["count"].is_u64(), "{sample}");
     }

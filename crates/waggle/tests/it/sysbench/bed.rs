@@ -102,6 +102,31 @@ impl Bed {
         said.stdout
     }
 
+    /// Runs a line that takes its time with both tools side by side: what waggle said, and what
+    /// sysbench did where it is installed.
+    pub(super) fn side_by_side(&self, line: &str) -> (Said, Option<Said>) {
+        let words = self.words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (words, directory) = (&words[..], self.directory.path());
+        std::thread::scope(|scope| {
+            let theirs = both().map(|_| scope.spawn(move || Tool::Sysbench.run(words, directory)));
+            let ours = Tool::Waggle.run(words, directory);
+            let theirs = theirs.map(|theirs| theirs.join().expect("sysbench was run"));
+            (ours, theirs)
+        })
+    }
+
+    /// The same of a line that must end well.
+    pub(super) fn both_well(&self, line: &str) -> (String, Option<String>) {
+        let (ours, theirs) = self.side_by_side(line);
+        let stdout = |tool: Tool, said: Said| {
+            assert_eq!(said.code, Some(0), "{tool:?} {line}: {said:?}");
+            said.stdout
+        };
+        let ours = stdout(Tool::Waggle, ours);
+        (ours, theirs.map(|said| stdout(Tool::Sysbench, said)))
+    }
+
     pub(super) fn rows(&mut self, sql: &str) -> Vec<Vec<String>> {
         let rows = self.connection.query_rows(sql.as_bytes());
         let rows = rows.unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -144,6 +169,8 @@ impl Bed {
                 return;
             }
             assert!(Instant::now() < deadline, "sessions that do not end");
+            // sleep: looking all the time would take the processor from who is waited for
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

@@ -38,12 +38,11 @@ fn a_forced_shutdown_ends_with_2_and_the_report() {
     };
     bed.script("slow.lua", SLOW);
     let line = "slow.lua run --threads=2 --time=1 --forced-shutdown=1";
-    let ours = bed.run(Tool::Waggle, line);
+    let (ours, theirs) = bed.side_by_side(line);
     assert_eq!(ours.code, Some(2), "{ours:?}");
     let unfinished = "\nNumber of unfinished transactions on forced shutdown: 2\n\nGeneral";
     assert!(ours.stdout.contains(unfinished), "{ours:?}");
-    if both().is_some() {
-        let theirs = bed.run(Tool::Sysbench, line);
+    if let Some(theirs) = theirs {
         assert_eq!(
             (ours.code, forced(&ours.stdout)),
             (theirs.code, forced(&theirs.stdout))

@@ -173,10 +173,13 @@ fn command(program: &Path, account: Option<(u32, u32)>, directory: &Path) -> Com
     command
 }
 
-/// A port that was free a moment ago.
+/// A port that nobody listens on, below those that the kernel gives to whoever asks for just any:
+/// one of these may be somebody else's before the server has it.
 fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    let own = u64::from(std::process::id()) * 101;
+    let mut ports = (0..20_000).map(|next| 10_000 + ((own + next) % 20_000) as u16);
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.find(is_free).expect("a port")
 }
 
 #[test]

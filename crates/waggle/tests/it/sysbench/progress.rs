@@ -2,7 +2,7 @@
 
 use waggle_server::Flavour;
 
-use super::bed::{Bed, Counts, Tool, both};
+use super::bed::{Bed, Counts, Tool};
 use super::without_numbers;
 
 const QUICK: &str = "
@@ -49,14 +49,14 @@ fn once(report: &str) -> Vec<String> {
 fn a_rate_is_kept_and_its_queue_told_in_the_lines_of_sysbench() {
     let Some(bed) = open() else { return };
     let line = "quick.lua run --threads=4 --time=3 --rate=200 --report-interval=2";
-    let ours = bed.well(Tool::Waggle, line);
+    let (ours, theirs) = bed.both_well(line);
     assert!(ours.contains("\nTarget transaction rate: 200/sec\n"));
     assert!(ours.contains("[ 2s ] queue length: "), "{ours}");
     // Six standard deviations of a Poisson count of 600.
     let events = Counts::of(&ours).events;
     assert!((453..=747).contains(&events), "{events} events of 600");
-    if both().is_some() {
-        assert_eq!(once(&ours), once(&bed.well(Tool::Sysbench, line)));
+    if let Some(theirs) = theirs {
+        assert_eq!(once(&ours), once(&theirs));
     }
 }
 
@@ -66,7 +66,7 @@ fn hooks_print_the_formats_of_sysbench() {
     // No interval ends with the run: sysbench's last line may then lie in its report.
     for (format, time) in [("default", 3), ("csv", 3), ("json", 5)] {
         let line = format!("{format}.lua run --time={time} --report-interval=2");
-        let ours = bed.well(Tool::Waggle, &line);
+        let (ours, theirs) = bed.both_well(&line);
         if format == "json" {
             let (from, to) = (ours.find("[\n  {"), ours.find("\n]\n"));
             let text = &ours[from.expect("an array")..to.expect("its end") + 2];
@@ -76,8 +76,7 @@ fn hooks_print_the_formats_of_sysbench() {
             assert_eq!(entries[0]["threads"], 1);
             assert!(entries[0]["qps"]["reads"].as_f64() > Some(0.0), "{text}");
         }
-        if both().is_some() {
-            let theirs = bed.well(Tool::Sysbench, &line);
+        if let Some(theirs) = theirs {
             assert_eq!(once(&ours), once(&theirs), "{format}");
         }
     }
@@ -100,12 +99,11 @@ fn an_array_of_json_is_closed_before_the_report_of_a_hook() {
 fn checkpoints_are_reports_that_add_up() {
     let Some(bed) = open() else { return };
     let line = "quick.lua run --threads=2 --time=3 --report-checkpoints=1,2";
-    let ours = bed.well(Tool::Waggle, line);
-    if both().is_some() {
+    let (ours, theirs) = bed.both_well(line);
+    if let Some(theirs) = theirs {
         // On a busy machine sysbench may come too late for a checkpoint, which takes its blank
         // lines with it.
         let shape = |report: &str| once(report).into_iter().filter(|kind| !kind.is_empty());
-        let theirs = bed.well(Tool::Sysbench, line);
         assert!(shape(&ours).eq(shape(&theirs)), "{ours}\n{theirs}");
     }
     assert_eq!(ours.matches("Checkpoint report:").count(), 2, "{ours}");

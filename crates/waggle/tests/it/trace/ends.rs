@@ -20,14 +20,14 @@ const SUBJECTS: [(&str, &[&str]); 4] = [
 
 /// Numbers of the kernel's programs and links that processes hold.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(crate) struct Held {
     programs: BTreeSet<u32>,
     links: BTreeSet<u32>,
 }
 
 impl Held {
     /// Takes down what process `pid` holds.
-    pub(super) fn add(&mut self, pid: u32) {
+    pub(crate) fn add(&mut self, pid: u32) {
         let descriptors = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("it runs");
         for descriptor in descriptors.flatten() {
             let text = std::fs::read_to_string(descriptor.path()).unwrap_or_default();
@@ -40,12 +40,17 @@ impl Held {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// How many links there are: places where something is attached.
+    pub(crate) fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.programs.is_empty() || self.links.is_empty()
     }
 
     /// Those that the kernel still has.
-    pub(super) fn left(&self) -> Vec<u32> {
+    pub(crate) fn left(&self) -> Vec<u32> {
         let programs = ProgInfoIter::default().map(|program| program.id);
         let programs = programs.filter(|id| self.programs.contains(id));
         let links = LinkInfoIter::default().map(|link| link.id);
@@ -55,7 +60,7 @@ impl Held {
 
     /// Waits until the kernel has taken everything away, which it does a moment after the last
     /// descriptor is closed.
-    pub(super) fn assert_gone(&self) {
+    pub(crate) fn assert_gone(&self) {
         assert!(!self.is_empty(), "{self:?}");
         wait_until("the kernel has taken them away", || self.left().is_empty());
     }

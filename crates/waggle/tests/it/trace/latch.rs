@@ -130,6 +130,39 @@ fn a_program_s_own_latch_has_its_name_and_its_holders() {
 }
 
 #[test]
+fn a_share_of_the_time_tears_no_wait() {
+    let _turn = turn();
+    if !can_run() {
+        return;
+    }
+    let mut target = Target::start(&["pthread", "4", "2000", "20", "1000"]);
+    let out = tempfile::tempdir().expect("a folder");
+    let options = ["--share", "25%", "--slice", "100"];
+    let running = tracing(target.child.id(), out.path(), &options);
+    target.work();
+    let (code, report) = interrupted(running);
+    assert_eq!(code, Some(0), "{report:#}");
+    assert_eq!(
+        (number(&report, "flagged"), number(&report, "torn")),
+        (0, 0)
+    );
+    let slices = &report["slices"];
+    assert!(number(slices, "count") > 2, "{slices}");
+    let share = slices["share"].as_f64().expect("a share");
+    assert!((0.12..0.4).contains(&share), "{slices}");
+    let all = number(&report, "waits") + number(&report, "still_waiting");
+    assert_eq!(number(slices, "began"), all, "{slices}");
+    let row = row(&report, "pthread mutex");
+    let parts = ["held_ns", "handing_over_ns", "unobserved_ns"];
+    let sum: u64 = parts.iter().map(|part| number(row, part)).sum();
+    assert_eq!(sum, number(row, "wait_sum_ns"));
+    assert!(number(row, "held_ns") * 2 > sum, "{row:#}");
+    // All the time there is somebody who waits.
+    let contended = row["contended_share"].as_f64().expect("a share");
+    assert!((0.5..=1.0).contains(&contended), "{row:#}");
+}
+
+#[test]
 fn waits_that_overlap_a_loss_are_flagged_and_fail_the_trace() {
     let _turn = turn();
     if !can_run() {

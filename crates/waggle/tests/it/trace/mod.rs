@@ -1,6 +1,6 @@
 //! `waggle trace`: programs that know their own truth, real servers, the real kernel.
 
-mod ends;
+pub(crate) mod ends;
 mod func;
 mod latch;
 mod load;
@@ -9,6 +9,7 @@ mod pipeline;
 mod program;
 mod redo;
 mod replica;
+mod slices;
 mod soak;
 mod truth;
 mod waits;

@@ -43,7 +43,7 @@ pub(super) struct Tracing {
 }
 
 impl Tracing {
-    fn start(target: &Target, options: &[&str]) -> Self {
+    pub(super) fn start(target: &Target, options: &[&str]) -> Self {
         Self::start_of(target.pid(), options)
     }
 
@@ -163,7 +163,7 @@ impl Apart {
 }
 
 /// Waits that the report has in full, against the truth; returns how many skips differ.
-fn compare(what: &str, report: &Value, truth: &[TrueWait]) -> u64 {
+pub(super) fn compare(what: &str, report: &Value, truth: &[TrueWait]) -> u64 {
     // A thread's waits are told apart by their order; numbers of threads are used again.
     let mut ours: Vec<&Value> = array(report, "slowest").iter().collect();
     ours.sort_by_key(|wait| (number(wait, "start_ns"), number(wait, "tid")));
@@ -355,6 +355,8 @@ fn what_cannot_be_traced_is_refused_before_anything_is_touched() {
     refused(&["--pid", "1"], "name a pipeline");
     refused(&["redo", "--pid", "1", "--ring-kib", "1"], "--ring-kib");
     refused(&["redo", "--pid", "1", "--duration", "0"], "--duration");
+    refused(&["redo", "--pid", "1", "--share", "70%"], "--share");
+    refused(&["redo", "--pid", "1", "--slice", "500"], "--share");
     refused(&["--file", "/nonexistent", "--pid", "1"], "/nonexistent");
     if !can_run() {
         return;

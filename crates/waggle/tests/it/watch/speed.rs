@@ -16,6 +16,8 @@ use super::stage::{Watching, connect, flavours, run, server, settle, turn, wait_
 
 /// Clients of the load.
 const CLIENTS: u64 = 8;
+/// What each of them runs: more in all than the ring that a watch has by default can hold.
+const EACH: u64 = 10_000;
 
 /// Point selects on `CLIENTS` connections until told to stop; each thread returns how many.
 pub(super) struct PointSelects {
@@ -84,9 +86,9 @@ fn nothing_is_lost_at_full_speed() {
     for flavour in flavours() {
         let server = server(flavour);
         let watching = Watching::start(server.pid(), &[]);
-        let executed = PointSelects::start(&server, CLIENTS, Some(20_000)).wait();
+        let executed = PointSelects::start(&server, CLIENTS, Some(EACH)).wait();
         let report = watching.interrupt();
-        assert_eq!(executed, CLIENTS * 20_000);
+        assert_eq!(executed, CLIENTS * EACH);
         assert_eq!(
             report.count(SELECT),
             executed,
@@ -103,7 +105,7 @@ fn what_a_full_ring_loses_is_counted() {
     for flavour in flavours() {
         let server = server(flavour);
         let watching = Watching::start(server.pid(), &["--ring-kib", "64"]);
-        let executed = PointSelects::start(&server, CLIENTS, Some(20_000)).wait();
+        let executed = PointSelects::start(&server, CLIENTS, Some(EACH)).wait();
         let report = watching.interrupt();
         let (lost, hits) = (report.lost(), report.number("/hits"));
         assert!(
@@ -127,9 +129,8 @@ fn descriptors() -> usize {
         .count()
 }
 
-#[test]
-fn a_thousand_attachments_leave_nothing_behind() {
-    const CYCLES: usize = 1000;
+/// Attaches and detaches so many times while the server works.
+fn attachments_leave_nothing_behind(cycles: usize) {
     /// What a server's memory may move by itself under load.
     const RSS_SLACK_BYTES: u64 = 8 << 20;
     let _turn = turn();
@@ -162,7 +163,7 @@ fn a_thousand_attachments_leave_nothing_behind() {
             cycle(&mut probe);
         }
         let (rss, open) = (process_rss_bytes(server.pid()).unwrap(), descriptors());
-        for _ in 0..CYCLES {
+        for _ in 0..cycles {
             cycle(&mut probe);
         }
         let counters = probe.counters().unwrap();
@@ -175,8 +176,19 @@ fn a_thousand_attachments_leave_nothing_behind() {
         // Other tests of this binary open and close theirs meanwhile.
         assert!(descriptors() < open + 100, "{flavour}: descriptors leak");
         assert!(load.end() > 0);
-        println!("{flavour}: {CYCLES} cycles, {} hits", counters.hits);
+        println!("{flavour}: {cycles} cycles, {} hits", counters.hits);
     }
+}
+
+#[test]
+fn three_hundred_attachments_leave_nothing_behind() {
+    attachments_leave_nothing_behind(300);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test ... watch::speed::ten_thousand -- --ignored --nocapture"]
+fn ten_thousand_attachments_leave_nothing_behind() {
+    attachments_leave_nothing_behind(10_000);
 }
 
 fn has_mysql() -> bool {

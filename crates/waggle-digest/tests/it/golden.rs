@@ -24,7 +24,7 @@ fn unescape(line: &str) -> Vec<u8> {
 }
 
 fn corpus() -> impl Iterator<Item = (Vec<u8>, String, DigestId)> {
-    include_str!("golden.tsv").lines().map(|line| {
+    include_str!("../golden.tsv").lines().map(|line| {
         let mut fields = line.split('\t');
         let mut field = || {
             fields

@@ -1,0 +1,10 @@
+INSERT INTO alone VALUES ('é', 7);
+UPDATE alone SET x = x + 10 WHERE e IN ('9', '2');
+DELETE FROM alone WHERE e = '10';
+UPDATE before_id SET x = x + 1000 WHERE e = '2';
+DELETE FROM before_id WHERE e = '3' AND id % 2 = 0;
+UPDATE before_id SET e = 'zz' WHERE e = 'b' AND id % 3 = 0;
+UPDATE after_id SET x = x + 1000 WHERE e = 'zz';
+DELETE FROM after_id WHERE e = '1' AND id < 5;
+UPDATE only_unique SET x = 9 WHERE e = 'b' AND f = '1';
+DELETE FROM only_unique WHERE e = 'a' AND f = '2';
