@@ -95,7 +95,7 @@ function draw(
     );
   }
   points.forEach((point, index) => {
-    root.append(...mark(stage, report, point, across(point, index), down));
+    root.append(...mark(stage, report, point, across(point, index), down, width));
   });
   return root;
 }
@@ -157,6 +157,7 @@ function mark(
   point: Point,
   x: number,
   down: (value: number) => number,
+  width: number,
 ): SVGElement[] {
   const { config, level } = point;
   const isBest = stage.best === config.id;
@@ -194,12 +195,15 @@ function mark(
     svg("title", {}, words(config, level, report)),
   );
   if (!isBest) return [group];
+  const peak = `peak: ${config.label}`;
+  const half = 3.4 * peak.length;
+  const middle = Math.min(Math.max(x, half), width - half);
   return [
     group,
     svg(
       "text",
-      { x, y: Math.max(12, down(level.high) - 8), class: "tick", "text-anchor": "middle" },
-      `peak: ${config.label}`,
+      { x: middle, y: Math.max(12, down(level.high) - 8), class: "tick", "text-anchor": "middle" },
+      peak,
     ),
   ];
 }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::programs::{Part, Program, read};
+use crate::programs::{Part, Program, run};
 use crate::tally::{Skip, Tally};
 use crate::unusable;
 
@@ -234,19 +234,14 @@ impl Gate<'_> {
 
     /// Runs tests the way cargo does.
     fn cargo_test(&mut self, more: &[&str], filter: Option<&str>, scratch: &Path) -> Result<()> {
-        let mut child = cargo(&["test", "--workspace", "--no-fail-fast"])
+        let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
+        command
             .args(more)
             .args(filter)
             .args(["--", "--show-output"])
             .env("TMPDIR", scratch)
-            .current_dir(self.root)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("running cargo test")?;
-        let stdout = child.stdout.take().context("cargo test has no output")?;
-        let mut tally = read(stdout, &mut say_line).context("reading what cargo test prints")?;
-        let status = child.wait().context("waiting for cargo test")?;
+            .current_dir(self.root);
+        let (mut tally, status) = run(&mut command, &mut say_line).context("running cargo test")?;
         if !status.success() && tally.failures.is_empty() {
             let why = "cargo test (it did not build, or a binary died)";
             tally.failures.push(why.to_owned());

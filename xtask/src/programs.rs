@@ -5,14 +5,14 @@
 //! as two that keep each other company. Neighbours: `gate` decides when, `tally` reads what they
 //! print.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
-use crate::tally::{CargoTest, Tally};
+use crate::tally::{CargoTest, Skip, Tally};
 
 /// Packages whose tests hold times against each other, or against what a load can carry: nothing
 /// that could as well run at another time runs beside them.
@@ -115,25 +115,15 @@ impl Part {
         let what = what.trim_end();
         show(&format!("-- {what}"));
         let begun = Instant::now();
-        let mut child = Command::new(&program.path)
+        let mut command = Command::new(&program.path);
+        command
             .arg("--show-output")
             .args(&self.arguments)
             .current_dir(&program.folder)
             .env("CARGO_MANIFEST_DIR", &program.folder)
-            .env("TMPDIR", scratch)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("running {}", program.path.display()))?;
-        let stdout = child
-            .stdout
-            .take()
-            .context("a test program has no output")?;
-        let tally = read(stdout, show);
-        let mut tally = tally.with_context(|| format!("reading what {what} prints"))?;
-        let status = child
-            .wait()
-            .with_context(|| format!("waiting for {what}"))?;
+            .env("TMPDIR", scratch);
+        let (mut tally, status) =
+            run(&mut command, show).with_context(|| format!("running {what}"))?;
         if !status.success() && tally.failures.is_empty() {
             tally.failures.push(format!("{what} ({status})"));
         }
@@ -142,8 +132,55 @@ impl Part {
     }
 }
 
+/// Runs a command that prints as libtest does; `show` gets what a person wants to see of it.
+///
+/// # Errors
+/// It cannot be started or read; that tests failed is in the tally.
+pub(crate) fn run(
+    command: &mut Command,
+    show: &mut dyn FnMut(&str),
+) -> Result<(Tally, ExitStatus)> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let stdout = child.stdout.take().context("it has no output")?;
+    let stderr = child.stderr.take().context("it has no error output")?;
+    let (tally, skips) = std::thread::scope(|scope| {
+        let skips = scope.spawn(|| said_aside(stderr, &mut say_aside));
+        (read(stdout, show), skips.join())
+    });
+    let mut tally = tally.context("reading what it prints")?;
+    let skips = skips.map_err(|_| anyhow!("a panic while reading its errors"))?;
+    tally.skips.extend(skips.context("reading its errors")?);
+    Ok((tally, child.wait()?))
+}
+
+/// On standard error, whoever reads it: who stopped reading is no reason to stop testing.
+fn say_aside(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Skips that tests told past the harness's capture, so that they are seen in any case.
+fn said_aside(output: impl std::io::Read, show: &mut dyn FnMut(&str)) -> Result<Vec<Skip>> {
+    let mut skips = Vec::new();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        if let Some(reason) = line.strip_prefix("skipped: ") {
+            skips.push(Skip {
+                test: None,
+                reason: reason.trim().to_owned(),
+            });
+        }
+        show(&line);
+    }
+    Ok(skips)
+}
+
 /// Reads what libtest prints to its end.
-pub(crate) fn read(output: impl std::io::Read, show: &mut dyn FnMut(&str)) -> Result<Tally> {
+fn read(output: impl std::io::Read, show: &mut dyn FnMut(&str)) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut reader = CargoTest::default();
     for line in BufReader::new(output).split(b'\n') {
@@ -186,6 +223,22 @@ mod tests {
         assert_eq!(Program::told_by(&library), None);
         let built = "{\"reason\":\"build-finished\",\"success\":true}";
         assert_eq!(Program::told_by(built), None);
+    }
+
+    #[test]
+    fn what_was_skipped_aside_is_counted_and_shown() {
+        let said = b"warning: x\nskipped: bpf: not root \n\xff\nskipped: bpf: not root";
+        let mut shown = 0;
+        let skips = said_aside(&said[..], &mut |_| shown += 1).unwrap();
+        let reasons: Vec<&str> = skips.iter().map(|skip| &*skip.reason).collect();
+        assert_eq!(reasons, ["bpf: not root"; 2], "two tests");
+        assert_eq!(shown, 4);
+        let mut tally = Tally {
+            skips,
+            ..Tally::default()
+        };
+        tally.require("bpf");
+        assert_eq!((tally.failures.len(), tally.skips.len()), (2, 0));
     }
 
     #[test]

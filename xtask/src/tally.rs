@@ -1,7 +1,9 @@
 //! Reads what test runners print and adds up what passed, failed and was skipped.
 //!
 //! A test that lacks something it needs prints `skipped: <need>: <why>` and returns; its runner
-//! takes that for a pass, this does not. Invariant: pure, a line at a time.
+//! takes that for a pass. Here it is a skip, and no pass as well where the test's name is known:
+//! what is printed past the capture (`programs` reads it) has none. Invariant: pure, a line at a
+//! time.
 
 use std::collections::BTreeSet;
 

@@ -8,25 +8,26 @@
 //! and no thread; every thread is joined by [`Load::finish`] or by dropping the load, except those
 //! that ignore a shut-down socket, and these are reported.
 
+mod script_thread;
+
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use waggle_stats::latency::LatencyHistogram;
 
 use crate::clock::now_ns;
-use crate::command::{log_of, mysql, open_state, setup, shared};
+use crate::command::{log_of, mysql, setup, shared};
 use crate::context::{Budget, Shared};
 use crate::driver::Driver;
 use crate::pace::Pace;
 use crate::snapshot;
-use crate::state::{Setup, State};
 use crate::tally::{Counters, Recorders, Tally, locked};
-use crate::workers::{self, block_signals, outcome, panicked};
+use crate::workers;
 use crate::{LoadError, LoadSpec, Overflow, Snapshot};
+use script_thread::ScriptThread;
 
 /// How long abandoned workers get after their sockets were shut down.
 const AFTER_INTERRUPT: Duration = Duration::from_secs(5);
@@ -56,13 +57,6 @@ pub struct Load {
     event_limit: Option<u64>,
     overflow: Overflow,
     stop_grace: Duration,
-}
-
-/// The state that runs `init` before and `done` after the workers.
-struct ScriptThread {
-    finish: Sender<()>,
-    /// Behind a lock so that a load can be shared between threads.
-    done: Mutex<Receiver<Result<(), LoadError>>>,
 }
 
 /// Where a load stands.
@@ -381,86 +375,4 @@ impl Drop for Load {
             let _ = script.finish(&self.shared, self.stop_grace);
         }
     }
-}
-
-impl ScriptThread {
-    /// Checks the script and runs its `init`, all before a worker is started.
-    fn start(
-        setup: &Setup,
-        shared: &Arc<Shared>,
-        cancel: &AtomicBool,
-    ) -> Result<ScriptThread, LoadError> {
-        let (finish, finished) = mpsc::channel();
-        let (tell, is_ready) = mpsc::channel();
-        let (tell_done, done) = mpsc::channel();
-        let (setup, shared) = (setup.clone(), shared.clone());
-        let body = move || {
-            block_signals();
-            let mut state = match open_and_init(&setup, &shared) {
-                Ok(state) => state,
-                Err(error) => {
-                    // Nobody listens when the start was cancelled.
-                    let _ = tell.send(Err(error));
-                    return;
-                }
-            };
-            let _ = tell.send(Ok(()));
-            // An error means that the load was dropped: `done` is due all the same.
-            let _ = finished.recv();
-            let result = state.call_if_defined("done");
-            state.disconnect_all();
-            let _ = tell_done.send(outcome(result));
-        };
-        thread::Builder::new()
-            .name("waggle-script".to_owned())
-            .spawn(body)
-            .map_err(|source| LoadError::Spawn { thread: 0, source })?;
-        loop {
-            match is_ready.recv_timeout(CANCEL_CHECK) {
-                Ok(Ok(())) => {
-                    return Ok(ScriptThread {
-                        finish,
-                        done: Mutex::new(done),
-                    });
-                }
-                Ok(Err(error)) => return Err(error),
-                Err(RecvTimeoutError::Disconnected) => return Err(panicked(0)),
-                Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => {
-                    return Err(LoadError::Cancelled);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
-    }
-
-    /// Runs `done`, which gets as long as the workers got.
-    fn finish(self, shared: &Shared, grace: Duration) -> Result<(), LoadError> {
-        // It may have ended by a panic; the missing answer tells.
-        let _ = self.finish.send(());
-        let done = locked(&self.done);
-        let mut answer = done.recv_timeout(grace);
-        if answer.is_err() {
-            shared.interrupt_all();
-            answer = done.recv_timeout(AFTER_INTERRUPT);
-        }
-        match answer {
-            Ok(result) => result,
-            Err(RecvTimeoutError::Disconnected) => Err(panicked(0)),
-            Err(RecvTimeoutError::Timeout) => Err(LoadError::Stuck {
-                threads: 1,
-                waited_s: (grace + AFTER_INTERRUPT).as_secs_f64(),
-            }),
-        }
-    }
-}
-
-fn open_and_init(setup: &Setup, shared: &Arc<Shared>) -> Result<State, LoadError> {
-    let mut state = open_state(setup, 0, shared, &Arc::default())?;
-    if state.global("event").is_none() {
-        return Err(LoadError::NoEvent {
-            script: setup.script.name().to_owned(),
-        });
-    }
-    outcome(state.call_if_defined("init"))?;
-    Ok(state)
 }

@@ -7,25 +7,26 @@
 //! Invariant: events are handed on in the order of their time, and a statement only after
 //! everything that its thread did before its end.
 
+mod rings;
+mod watched;
+
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use waggle_probes::clock::now_ns;
 use waggle_probes::sample::{self, SampleProbe};
-use waggle_probes::timeline::{self, TimelineProbe, addresses};
+use waggle_probes::timeline::{self, TimelineProbe};
+use waggle_trace::Event;
 use waggle_trace::stack::{Stacks, names::Names};
 use waggle_trace::timeline::Records;
-use waggle_trace::{Departure, Event, Thread, What};
 
 use crate::join::Ran;
-use crate::model::{Kind, Losses};
-use crate::offcpu::{Away, OffCpu};
-use crate::processes::{Process, descendants, threads_of};
+use crate::model::Losses;
+use crate::offcpu::OffCpu;
+use crate::processes::{Process, threads_of};
 use crate::recorder::{RecordError, RecorderOptions};
 use crate::statements::{Now, Statements};
-use crate::sums::{Inner, Key, Moment, Sums};
-
-/// A processor of a virtual machine may stand still between the time stamp and the record.
-const LATE_NS: u64 = 20_000_000;
+use crate::sums::Sums;
+use rings::put_away;
 
 /// Attached probes, and what they told so far.
 pub(crate) struct Capture {
@@ -220,206 +221,6 @@ impl Capture {
         self.unheard = threads.filter(|tid| !met.contains(tid)).count() as u64;
     }
 
-    /// Takes everything that the rings hold.
-    pub(crate) fn poll(&mut self) {
-        let until_ns = now_ns().saturating_sub(LATE_NS);
-        self.read();
-        self.hand_out(until_ns);
-        self.statements(until_ns);
-    }
-
-    fn read(&mut self) {
-        self.read_samples();
-        let Self {
-            scheduler,
-            records,
-            stacks,
-            sums,
-            pending,
-            unsorted,
-            handed_out_ns,
-            late,
-            ..
-        } = self;
-        let Some(scheduler) = scheduler else { return };
-        scheduler.read(|head, record| {
-            let name = match record {
-                timeline::Record::Left { name, .. } | timeline::Record::Ended { name } => {
-                    Some(*name)
-                }
-                _ => None,
-            };
-            // The head of a wake-up is the waker's, which may be another process's.
-            let is_own = !matches!(
-                record,
-                timeline::Record::Wakes { .. } | timeline::Record::Stack(_)
-            );
-            if is_own {
-                sums.thread(thread_of(head), head.tgid, name);
-            }
-            records.events(head, record, stacks, |mut event| {
-                if event.ns < *handed_out_ns {
-                    *late += 1;
-                    event.ns = *handed_out_ns;
-                }
-                *unsorted |= pending.back().is_some_and(|last| last.ns > event.ns);
-                pending.push_back(event);
-            });
-        });
-    }
-
-    fn read_samples(&mut self) {
-        let Self {
-            sampler,
-            stacks,
-            sums,
-            ..
-        } = self;
-        let ns = sampler.period_ns();
-        sampler.read(|head, record| match record {
-            sample::Record::Stack(stack) => {
-                stacks.add(stack.number, head.tgid, stack.end, addresses(stack.frames));
-            }
-            sample::Record::Sample(sample) => {
-                let thread = sums.thread(thread_of(head), head.tgid, Some(sample.name));
-                let inner = match sample.in_kernel {
-                    false => Inner::Own,
-                    true if sample.kernel.is_empty() => Inner::InKernel,
-                    true => Inner::Kernel(sums.kernel_stack(addresses(sample.kernel))),
-                };
-                sums.put(Moment {
-                    key: Key {
-                        thread,
-                        kind: Kind::OnCpu,
-                        stack: stacks.id(sample.stack),
-                        inner,
-                    },
-                    at_ns: head.ns,
-                    ns,
-                });
-            }
-        });
-    }
-
-    fn hand_out(&mut self, until_ns: u64) {
-        if self.unsorted {
-            // Stable: of one processor, records of one time stay in order.
-            self.pending.make_contiguous().sort_by_key(|event| event.ns);
-            self.unsorted = false;
-        }
-        let Self {
-            pending,
-            handed_out_ns,
-            off,
-            sums,
-            ..
-        } = self;
-        while let Some(event) = pending.front().copied()
-            && event.ns <= until_ns
-        {
-            pending.pop_front();
-            *handed_out_ns = event.ns;
-            off.event(&event, |away| put_away(sums, &away));
-        }
-        self.tell_losses();
-    }
-
-    /// A record tells of a loss only when its processor writes the next, which may be much later.
-    fn tell_losses(&mut self) {
-        let Some(scheduler) = &self.scheduler else {
-            return;
-        };
-        let lost = scheduler.counters().lost;
-        if lost > self.lost_told.max(self.records.lost()) {
-            let what = What::Lost {
-                since_ns: self.handed_out_ns.saturating_sub(1),
-                count: lost - self.lost_told,
-            };
-            let nobody = Thread {
-                tid: 0,
-                began_ns: 0,
-            };
-            let event = Event {
-                ns: self.handed_out_ns,
-                thread: nobody,
-                cpu: 0,
-                what,
-            };
-            let Self { off, sums, .. } = self;
-            off.event(&event, |away| put_away(sums, &away));
-        }
-        self.lost_told = self.lost_told.max(lost);
-    }
-
-    fn statements(&mut self, until_ns: u64) {
-        let Self {
-            statements, sums, ..
-        } = self;
-        if let Some(statements) = statements {
-            statements.poll();
-            statements.take(until_ns, |statement| sums.ended(statement));
-        }
-    }
-
-    /// Takes note of what the processes have mapped since, and of children if they are followed.
-    pub(crate) fn refresh(&mut self) {
-        self.part();
-        if self.options.children {
-            self.meet();
-        }
-        for process in self.processes.iter_mut().filter(|p| !p.ended) {
-            let pid = process.pid;
-            let mut is_watched = self.sampler.watch(pid).is_ok();
-            if let Some(scheduler) = &mut self.scheduler {
-                is_watched &= scheduler.watch(pid).is_ok();
-            }
-            let is_named = self.names.watch(pid).is_ok();
-            // One that has ended meanwhile stays as it was.
-            if !(is_watched && is_named) && process.is_there() {
-                process.unwatched = true;
-            }
-        }
-    }
-
-    /// Forgets processes that have ended, so that there is room for others, and their ids may be
-    /// others'.
-    fn part(&mut self) {
-        let Self {
-            processes,
-            sampler,
-            scheduler,
-            ..
-        } = self;
-        for process in processes.iter_mut().filter(|p| !p.ended && !p.is_there()) {
-            process.end();
-            sampler.unwatch(process.pid);
-            if let Some(scheduler) = scheduler {
-                scheduler.unwatch(process.pid);
-            }
-        }
-    }
-
-    /// Takes note of children, and of what they are called by now.
-    fn meet(&mut self) {
-        let known: HashSet<u32> = self
-            .processes
-            .iter()
-            .filter(|process| !process.ended)
-            .map(|process| process.pid)
-            .collect();
-        let parents = self.options.pids.iter().filter(|pid| known.contains(pid));
-        let children: BTreeSet<u32> = parents.flat_map(|pid| descendants(*pid)).collect();
-        for pid in children.into_iter().filter(|pid| !known.contains(pid)) {
-            // It may have ended by now.
-            if let Ok(mut process) = Process::open(pid) {
-                process.begin();
-                self.processes.push(process);
-            }
-        }
-        let there = self.processes.iter_mut().filter(|p| !p.ended);
-        there.for_each(Process::rename);
-    }
-
     /// The statements' digests and what was lost of them.
     pub(crate) fn heard(&self) -> Option<&Statements> {
         self.statements.as_ref()
@@ -477,34 +278,4 @@ impl Capture {
     pub(crate) fn by_frame_pointers(&self) -> &[String] {
         self.sampler.by_frame_pointers()
     }
-}
-
-fn thread_of(head: &timeline::Head) -> Thread {
-    Thread {
-        tid: head.tid,
-        began_ns: head.began_ns,
-    }
-}
-
-fn put_away(sums: &mut Sums, away: &Away) {
-    // Only threads of watched processes leave.
-    let Some(thread) = sums.known(away.thread) else {
-        return;
-    };
-    let inner = match (away.kind, away.why) {
-        (Kind::Runnable, why) if why != Departure::Runnable => Inner::Processor,
-        // Addresses are as many as there are locks.
-        (_, Departure::Futex(_)) => Inner::Wait(Departure::Futex(0)),
-        (_, why) => Inner::Wait(why),
-    };
-    sums.put(Moment {
-        key: Key {
-            thread,
-            kind: away.kind,
-            stack: away.stack,
-            inner,
-        },
-        at_ns: away.from_ns,
-        ns: away.ns,
-    });
 }

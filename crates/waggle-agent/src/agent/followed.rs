@@ -149,11 +149,17 @@ impl Followed {
         self.probe().map_or(Ok(()), |probe| probe.attach(program))
     }
 
-    /// Begins to capture: statements, then all that explains them.
+    /// Begins to capture: all that explains statements, then these, since whatever takes long after
+    /// them leaves their events unread.
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
-        self.attach(Program::Capture)?;
         self.watch_locks();
-        Ok(())
+        let now = Clocks::now();
+        self.started = (now.realtime_ns / 1000, now.monotonic_ns);
+        let attached = self.attach(Program::Capture);
+        if attached.is_err() {
+            self.locks = None;
+        }
+        attached
     }
 
     /// Takes everything the source has. Returns how many observations.

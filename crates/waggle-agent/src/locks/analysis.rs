@@ -6,15 +6,20 @@
 //! Invariants: a wait that was told as going on is told as ended exactly once; a blocker that was
 //! reported for a lock which was then granted at once makes no wait.
 
+mod metadata_waits;
+mod open;
+mod told;
+
 use std::collections::{HashMap, VecDeque};
 
 use waggle_probes::lock::{LockEvent, LockReport, Thread};
 
 use super::deadlocks::{Deadlocks, Pending};
 use super::modes::Numbering;
-use super::search::{Search, metadata_object};
-use crate::lock::{Deadlock, LockKind, LockObject, LockWait, Party};
+use super::search::Search;
+use crate::lock::{Deadlock, LockKind, LockObject, LockWait};
 use crate::sessions::{Moment, Sessions};
+use open::{Blocker, Ended, Open};
 
 /// Most waits that are open at a time.
 const OPEN_MAX: usize = 10_000;
@@ -22,8 +27,6 @@ const OPEN_MAX: usize = 10_000;
 pub(super) const BLOCKERS_MAX: usize = 16;
 /// Most ended waits that wait to be taken.
 const PENDING_MAX: usize = 10_000;
-/// Most searches that go on at a time.
-const SEARCHES_MAX: usize = 256;
 /// How long the end of a wait is held back for its statement to be known, ns.
 const HOLD_BACK_NS: u64 = 1_000_000_000;
 /// How long a blocker is remembered that was reported before the wait itself, ns.
@@ -38,42 +41,6 @@ pub struct WaitDetail {
     pub transaction_us: [Option<u64>; 2],
     /// The moment these ages are of.
     pub moment: Moment,
-}
-
-/// Somebody who blocks.
-#[derive(Debug, Clone, Default)]
-struct Blocker {
-    thread: Thread,
-    /// The server named it last; an earlier one is kept for the record.
-    is_current: bool,
-    detail: Option<WaitDetail>,
-}
-
-/// A wait that goes on, or is about to.
-#[derive(Debug, Clone)]
-struct Open {
-    id: u64,
-    kind: LockKind,
-    waiter: Thread,
-    since_ns: u64,
-    /// The wait itself was seen, not only that it might come.
-    has_begun: bool,
-    /// A part of it ended; the next may follow.
-    paused_ns: Option<u64>,
-    context: u64,
-    blockers: Vec<Blocker>,
-    detail: Option<WaitDetail>,
-    /// What the server's memory said of the object.
-    seen: Option<LockObject>,
-    /// The waiter as last seen while it waited.
-    party: Option<Party>,
-}
-
-/// A wait that ended and waits for its statement to be known.
-#[derive(Debug)]
-struct Ended {
-    open: Open,
-    end_ns: u64,
 }
 
 /// Waits and deadlocks of one server.
@@ -163,56 +130,6 @@ impl Analysis {
         }
     }
 
-    fn observe_metadata(&mut self, event: &LockEvent<'_>, sessions: &mut Sessions) {
-        let time_ns = event.time_ns;
-        match event.report {
-            LockReport::RowEdge { .. }
-            | LockReport::RowBegin { .. }
-            | LockReport::RowEnd { .. }
-            | LockReport::RowDeadlock { .. }
-            | LockReport::RowPair { .. } => {}
-            LockReport::MetadataFrom {
-                waiter,
-                context,
-                depth,
-                mode,
-                key,
-            } => {
-                let modes = self.modes;
-                if let Some(search) = self.search(event.tid, time_ns) {
-                    if depth == 0 {
-                        *search = Search::default();
-                        search.time_ns = time_ns;
-                    }
-                    search.from(waiter, context, depth);
-                    let object = metadata_object(key, mode, modes);
-                    search.objects.insert(context, object);
-                }
-            }
-            LockReport::MetadataBy {
-                blocker,
-                context,
-                depth,
-            } => {
-                if let Some(search) = self.search(event.tid, time_ns) {
-                    search.by(blocker, context, depth);
-                }
-            }
-            LockReport::MetadataVictim { victim, context } => {
-                self.metadata_victim(event.tid, victim, context, time_ns, sessions);
-            }
-            LockReport::MetadataBegin {
-                waiter, context, ..
-            } => {
-                note(sessions, &[waiter]);
-                self.begin_metadata(event.tid, waiter, context, time_ns, sessions);
-            }
-            LockReport::MetadataEnd {
-                waiter, is_decided, ..
-            } => self.end_metadata(waiter, is_decided, time_ns),
-        }
-    }
-
     fn open_of(&mut self, waiter: Thread, kind: LockKind, time_ns: u64) -> Option<&mut Open> {
         if waiter.thd == 0 {
             return None;
@@ -254,77 +171,6 @@ impl Analysis {
         }
     }
 
-    fn search(&mut self, tid: u32, time_ns: u64) -> Option<&mut Search> {
-        if self.searches.len() >= SEARCHES_MAX && !self.searches.contains_key(&tid) {
-            // A search is followed by a wait or a verdict at once; what is this old is over.
-            let newest = self.searches.values().map(|s| s.time_ns).max();
-            self.searches.retain(|_, s| Some(s.time_ns) == newest);
-        }
-        let search = self.searches.entry(tid).or_default();
-        search.time_ns = time_ns;
-        Some(search)
-    }
-
-    fn begin_metadata(
-        &mut self,
-        tid: u32,
-        waiter: Thread,
-        context: u64,
-        time_ns: u64,
-        sessions: &mut Sessions,
-    ) {
-        let search = self.searches.remove(&tid).unwrap_or_default();
-        let distance = context.wrapping_sub(waiter.thd);
-        let thread = |context: u64| {
-            let seen = search.threads.get(&context).copied().unwrap_or_default();
-            Thread {
-                thd: context.wrapping_sub(distance),
-                ..seen
-            }
-        };
-        let goes_on = self
-            .open
-            .get_mut(&waiter.thd)
-            .filter(|o| o.kind == LockKind::Metadata && o.has_begun && o.paused_ns.is_some());
-        if let Some(open) = goes_on {
-            open.paused_ns = None;
-        } else {
-            if self.open.get(&waiter.thd).is_some_and(|o| o.has_begun) {
-                self.end(waiter.thd, time_ns);
-            }
-            self.open.remove(&waiter.thd);
-            if let Some(open) = self.open_of(waiter, LockKind::Metadata, time_ns) {
-                open.has_begun = true;
-                open.context = context;
-            }
-        }
-        // The search passed through the other waiters in its way, too.
-        for open in self.open.values_mut().filter(|o| o.context != 0) {
-            let source = open.context;
-            if open.seen.is_none() {
-                open.seen = search.objects.get(&source).cloned();
-            }
-            let mut found = search.edges.iter().filter(|(from, _)| *from == source);
-            if let Some((_, first)) = found.next() {
-                open.blocked_by(thread(*first), true);
-                for (_, context) in found {
-                    open.blocked_by(thread(*context), false);
-                }
-            }
-        }
-        let seen = search.threads.keys().map(|context| thread(*context));
-        note(sessions, &seen.collect::<Vec<_>>());
-    }
-
-    fn end_metadata(&mut self, waiter: Thread, is_decided: bool, time_ns: u64) {
-        if is_decided {
-            return self.end(waiter.thd, time_ns);
-        }
-        if let Some(open) = self.open.get_mut(&waiter.thd) {
-            open.paused_ns = Some(time_ns);
-        }
-    }
-
     /// A wait is over. One that had not begun never was.
     fn end(&mut self, thd: u64, end_ns: u64) {
         let Some(open) = self.open.remove(&thd).filter(|open| open.has_begun) else {
@@ -338,37 +184,6 @@ impl Analysis {
             return;
         }
         self.ended.push_back(Ended { open, end_ns });
-    }
-
-    fn metadata_victim(
-        &mut self,
-        tid: u32,
-        victim: Thread,
-        context: u64,
-        time_ns: u64,
-        sessions: &mut Sessions,
-    ) {
-        let Some(search) = self.searches.remove(&tid) else {
-            return;
-        };
-        // Only the victim's statement tells whether it failed or was carried out anew.
-        let members: Vec<Thread> = search
-            .path
-            .iter()
-            .map(|c| search.threads.get(c).copied().unwrap_or_default())
-            .collect();
-        note(sessions, &members);
-        let is_member = search.path.contains(&context);
-        if !is_member {
-            return;
-        }
-        self.deadlocks.push(Pending {
-            time_ns,
-            tid,
-            members,
-            victim: Some(victim),
-            kind: LockKind::Metadata,
-        });
     }
 
     /// Closes what the ends of statements prove to be over, and completes what ended.
@@ -412,66 +227,6 @@ impl Analysis {
     fn complete(&mut self, ended: &Ended, sessions: &Sessions, moment: &Moment) {
         let waits = self.waits_of(&ended.open, Some(ended.end_ns), sessions, moment);
         self.ready.extend(waits);
-    }
-
-    /// The waits that go on, longest first; one entry for each blocker.
-    pub fn waits(&self, sessions: &Sessions, moment: &Moment) -> Vec<LockWait> {
-        let open = self.open.values().filter(|open| open.has_begun);
-        let mut waits: Vec<LockWait> = open
-            .flat_map(|open| self.waits_of(open, None, sessions, moment))
-            .collect();
-        waits.sort_by_key(|wait| (wait.since_us, wait.id));
-        waits
-    }
-
-    fn waits_of(
-        &self,
-        open: &Open,
-        end_ns: Option<u64>,
-        sessions: &Sessions,
-        moment: &Moment,
-    ) -> Vec<LockWait> {
-        let until = end_ns.unwrap_or(moment.time_ns);
-        let mut waiter = match (&open.party, end_ns) {
-            (Some(party), Some(_)) => party.clone(),
-            _ => sessions.party(open.waiter.connection_id, moment),
-        };
-        let shown = open
-            .blockers
-            .iter()
-            .filter(|b| b.is_current || end_ns.is_some());
-        let nobody = Blocker::default();
-        let mut shown: Vec<&Blocker> = shown.collect();
-        if shown.is_empty() {
-            shown.push(&nobody);
-        }
-        let mut waits = Vec::with_capacity(shown.len());
-        for blocker in shown {
-            let mut party = sessions.party(blocker.thread.connection_id, moment);
-            let detail = blocker.detail.as_ref().or(open.detail.as_ref());
-            if let Some(detail) = detail {
-                let elapsed = moment.unix_us.saturating_sub(detail.moment.unix_us);
-                let age = |age: Option<u64>| age.map(|us| us + elapsed);
-                waiter.transaction_us = age(detail.transaction_us[0]).or(waiter.transaction_us);
-                party.transaction_us = age(detail.transaction_us[1]).or(party.transaction_us);
-            }
-            let object = detail.map(|d| d.object.clone());
-            let object = object.or_else(|| open.seen.clone());
-            waits.push(LockWait {
-                id: open.id,
-                kind: open.kind,
-                waiter: waiter.clone(),
-                blocker: party,
-                object: object.unwrap_or_else(|| LockObject {
-                    unknown_because: Some(self.unknown_object.clone()),
-                    ..LockObject::default()
-                }),
-                since_us: moment.unix_us_of(open.since_ns),
-                waited_us: until.saturating_sub(open.since_ns) / 1000,
-                ended: end_ns.is_some(),
-            });
-        }
-        waits
     }
 
     /// Adds what the server's tables say about the wait of one connection for another; 0 as the
@@ -590,36 +345,6 @@ impl Analysis {
     /// Waits, blockers and deadlocks beyond a bound, or that could not be told whole.
     pub fn dropped(&self) -> u64 {
         self.dropped + self.deadlocks.dropped()
-    }
-}
-
-impl Open {
-    fn blocked_by(&mut self, thread: Thread, replaces: bool) {
-        if thread.thd == self.waiter.thd {
-            return;
-        }
-        if replaces {
-            self.blockers.iter_mut().for_each(|b| b.is_current = false);
-        }
-        let same = |b: &Blocker| {
-            b.thread.thd == thread.thd
-                || b.thread.thd == 0 && b.thread.connection_id == thread.connection_id
-        };
-        match self.blockers.iter().position(same) {
-            Some(place) => {
-                let known = &mut self.blockers[place];
-                known.is_current = true;
-                if thread.connection_id != 0 {
-                    known.thread = thread;
-                }
-            }
-            None if self.blockers.len() < BLOCKERS_MAX => self.blockers.push(Blocker {
-                thread,
-                is_current: true,
-                detail: None,
-            }),
-            None => {}
-        }
     }
 }
 

@@ -51,7 +51,7 @@ const BYSTANDERS: [&str; 5] = ["VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVEN
 
 /// Reads a statement of a session whose database is `schema`.
 pub(super) fn read(schema: &[u8], sql: &[u8], tables: &[TableName]) -> Meaning {
-    let words = words(sql);
+    let words = words(sql, Backslash::Escapes);
     let word = |at: usize| words.get(at).map_or("", Word::text);
     match (word(0), word(1)) {
         ("BEGIN", "") | ("START", "TRANSACTION") => Meaning::Begin,
@@ -67,7 +67,13 @@ pub(super) fn read(schema: &[u8], sql: &[u8], tables: &[TableName]) -> Meaning {
         ("XA", "COMMIT") => Meaning::XaCommit(xid(sql)),
         ("XA", "ROLLBACK") => Meaning::XaRollback(xid(sql)),
         _ if is_harmless(&words) => Meaning::Nothing,
-        _ if concerns(schema, &words, tables) => Meaning::Concerns,
+        _ if concerns(schema, sql, &words, tables) => Meaning::Concerns,
+        // What a backslash means is the session's matter, and in names it is one always.
+        _ if sql.contains(&b'\\')
+            && concerns(schema, sql, &self::words(sql, Backslash::IsOne), tables) =>
+        {
+            Meaning::Concerns
+        }
         _ => Meaning::Nothing,
     }
 }
@@ -91,7 +97,8 @@ fn is_harmless(words: &[Word]) -> bool {
                 .all(|(expected, word)| word.is_bare && word.upper == *expected)
     };
     if HARMLESS.iter().any(starts) {
-        return true;
+        // SET STATEMENT name = value FOR any other.
+        return !starts(&["SET", "STATEMENT"].as_slice());
     }
     if words.first().is_none_or(|word| word.upper != "CREATE") {
         return false;
@@ -108,31 +115,56 @@ fn is_harmless(words: &[Word]) -> bool {
     false
 }
 
-fn concerns(schema: &[u8], words: &[Word], tables: &[TableName]) -> bool {
-    let is_of_database = words.first().is_some_and(|word| word.upper == "DROP")
-        && words
-            .get(1)
-            .is_some_and(|word| matches!(word.text(), "DATABASE" | "SCHEMA"));
-    words.iter().enumerate().any(|(at, word)| {
-        tables.iter().any(|table| {
-            let named = |word: &Word, name: &str| word.upper == name.to_uppercase();
-            if is_of_database {
-                return named(word, &table.schema);
-            }
-            if !named(word, &table.name) {
-                return false;
-            }
-            // `other`.`t` is another table; a bare `t` is one of the session's database.
-            match at.checked_sub(1).map(|before| &words[before]) {
-                Some(before) if word.follows_point => named(before, &table.schema),
-                _ => {
-                    schema.is_empty()
-                        || String::from_utf8_lossy(schema).to_uppercase()
-                            == table.schema.to_uppercase()
-                }
-            }
+fn concerns(schema: &[u8], sql: &[u8], words: &[Word], tables: &[TableName]) -> bool {
+    // DROP DATABASE, and MariaDB's CREATE OR REPLACE DATABASE.
+    let is_of_database = words.windows(2).any(|pair| {
+        matches!(pair[0].text(), "DROP" | "REPLACE")
+            && matches!(pair[1].text(), "DATABASE" | "SCHEMA")
+    });
+    if is_of_database {
+        let is_named = |table: &TableName| words.iter().any(|word| word.is(&table.schema));
+        return tables.iter().any(is_named);
+    }
+    let schema = String::from_utf8_lossy(schema);
+    (0..words.len())
+        .filter(|at| may_be_table(sql, words, *at))
+        .any(|at| {
+            tables.iter().any(|table| {
+                // `other`.`t` is another table; a bare `t` is one of the session's database.
+                let is_of_schema = match at.checked_sub(1).map(|before| &words[before]) {
+                    Some(before) if words[at].follows_point => before.is(&table.schema),
+                    _ => schema.is_empty() || schema.to_uppercase() == table.schema.to_uppercase(),
+                };
+                is_of_schema && words[at].is(&table.name)
+            })
         })
-    })
+}
+
+/// Whether a name may be that of a table the statement changes. Definitions say where those stand;
+/// the other names in them are of columns, of keys and of tables that are only referred to.
+fn may_be_table(sql: &[u8], words: &[Word], at: usize) -> bool {
+    let word = |at: usize| words.get(at).map_or("", Word::text);
+    let is_conditional = find(sql, b"/*!").is_some() || find(sql, b"/*M!").is_some();
+    let kind = (1..words.len().min(5)).find(|at| matches!(word(*at), "TABLE" | "INDEX"));
+    let Some(kind) = kind.filter(|_| !is_conditional) else {
+        return true;
+    };
+    // Where the name begins, of its one or two parts.
+    let first = at.saturating_sub(usize::from(words[at].follows_point));
+    let before = |count: usize| first.checked_sub(count).map_or("", word);
+    match (word(0), word(kind)) {
+        ("CREATE" | "DROP", "INDEX") => before(1) == "ON",
+        ("ALTER" | "CREATE", "TABLE") => {
+            let mut subject = kind + 1;
+            while matches!(word(subject), "IF" | "NOT" | "EXISTS") {
+                subject += 1;
+            }
+            first == subject
+                || matches!(before(1), "RENAME" | "TABLE")
+                || (matches!(before(1), "TO" | "AS") && before(2) == "RENAME")
+        }
+        _ => true,
+    }
 }
 
 /// A word or a name.
@@ -148,6 +180,30 @@ impl Word {
     fn text(&self) -> &str {
         if self.is_bare { &self.upper } else { "`" }
     }
+
+    /// Whether it is a word behind which a table's name begins.
+    fn is_keyword(&self) -> bool {
+        matches!(
+            self.text(),
+            "TABLE"
+                | "EXISTS"
+                | "ON"
+                | "TO"
+                | "RENAME"
+                | "AS"
+                | "INTO"
+                | "FROM"
+                | "UPDATE"
+                | "JOIN"
+        )
+    }
+
+    /// Whether it is this name, as far as can be told: in another character set than the names' own
+    /// a letter beyond ASCII is any.
+    fn is(&self, name: &str) -> bool {
+        self.upper == name.to_uppercase()
+            || (self.upper.contains(char::REPLACEMENT_CHARACTER) && !name.is_ascii())
+    }
 }
 
 fn raw(words: &[Word], at: usize) -> Vec<u8> {
@@ -157,8 +213,15 @@ fn raw(words: &[Word], at: usize) -> Vec<u8> {
         .unwrap_or_default()
 }
 
+/// What a backslash does within quotes; between backticks it is one always.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Backslash {
+    Escapes,
+    IsOne,
+}
+
 /// A statement's words and names, without its comments and texts.
-fn words(sql: &[u8]) -> Vec<Word> {
+fn words(sql: &[u8], backslash: Backslash) -> Vec<Word> {
     let mut words = Vec::new();
     let mut at = 0;
     let mut follows_point = false;
@@ -166,10 +229,10 @@ fn words(sql: &[u8]) -> Vec<Word> {
         let rest = &sql[at..];
         if rest.starts_with(b"/*") && !rest.starts_with(b"/*!") && !rest.starts_with(b"/*M!") {
             at += find(rest, b"*/").map_or(rest.len(), |end| end + 2);
-        } else if rest.starts_with(b"-- ") || byte == b'#' {
+        } else if is_dash_comment(rest) || byte == b'#' {
             at += find(rest, b"\n").map_or(rest.len(), |end| end + 1);
         } else if matches!(byte, b'\'' | b'"' | b'`') {
-            let (name, length) = quoted(rest, byte);
+            let (name, length) = quoted(rest, byte, backslash);
             at += length;
             // With ANSI_QUOTES it is a name; a text that is one by chance does no harm.
             if byte != b'\'' {
@@ -193,11 +256,18 @@ fn words(sql: &[u8]) -> Vec<Word> {
             });
             follows_point = false;
         } else {
-            follows_point = byte == b'.' || (follows_point && byte.is_ascii_whitespace());
+            // Not after a keyword: MariaDB takes `.t` for a table of the session's database.
+            let is_point = byte == b'.' && words.last().is_some_and(|word| !word.is_keyword());
+            follows_point = is_point || (follows_point && byte.is_ascii_whitespace());
             at += 1;
         }
     }
     words
+}
+
+/// Two dashes begin a comment where white space or the end follows.
+fn is_dash_comment(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"--") && bytes.get(2).is_none_or(|byte| *byte <= b' ')
 }
 
 fn is_word(byte: u8) -> bool {
@@ -205,7 +275,7 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// What stands in quotes at the front, and how long it is with them.
-fn quoted(bytes: &[u8], quote: u8) -> (Vec<u8>, usize) {
+fn quoted(bytes: &[u8], quote: u8, backslash: Backslash) -> (Vec<u8>, usize) {
     let mut name = Vec::new();
     let mut at = 1;
     while let Some(&byte) = bytes.get(at) {
@@ -215,7 +285,7 @@ fn quoted(bytes: &[u8], quote: u8) -> (Vec<u8>, usize) {
                 break;
             }
             at += 1;
-        } else if byte == b'\\' && quote != b'`' {
+        } else if byte == b'\\' && quote != b'`' && backslash == Backslash::Escapes {
             at += 1;
         }
         name.push(byte);
@@ -283,9 +353,28 @@ mod tests {
             "/* view */ DELETE FROM orders",
             "INSERT INTO größe VALUES ('x')",
             "DROP DATABASE shop",
+            "/*!40000 DROP DATABASE IF EXISTS `shop`*/",
+            "CREATE OR REPLACE DATABASE shop",
+            "SET STATEMENT max_statement_time=1 FOR ALTER TABLE orders ADD c INT",
+            "ALTER TABLE .orders ADD c INT",
+            "ALTER TABLE \"a\\\" RENAME TO \"orders\"",
+            "ALTER TABLE t COMMENT 'c:\\', RENAME TO orders",
             "/*!50000 ALTER TABLE orders ENGINE=InnoDB */",
             "CREATE TABLE orders (a INT)",
             "CREATE OR REPLACE TABLE orders (a INT)",
+            "CREATE TABLE IF NOT EXISTS orders (a INT)",
+            "ALTER ONLINE IGNORE TABLE IF EXISTS orders ADD c INT",
+            "ALTER TABLE t RENAME orders",
+            "ALTER TABLE t RENAME TO `shop`.`orders`",
+            "ALTER TABLE t RENAME AS orders",
+            "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE orders",
+            "ALTER TABLE t CONVERT PARTITION p TO TABLE orders",
+            "ALTER TABLE t CONVERT TABLE orders TO PARTITION p VALUES LESS THAN (1)",
+            "ALTER TABLE /*!50000 orders */ ADD c INT",
+            "ALTER /*M! TABLE */ orders ADD c INT",
+            "DROP INDEX i ON orders",
+            "UPDATE t, orders SET a = 1",
+            "ALTER TABLE --\tt\norders ADD c INT",
         ] {
             assert_eq!(meaning(sql), Meaning::Concerns, "{sql}");
         }
@@ -304,11 +393,24 @@ mod tests {
             "DROP DATABASE shop2",
             "CREATE TABLE t (c INT COMMENT 'orders')",
             "-- orders\nDROP TABLE t",
+            "ALTER TABLE customers ADD orders INT",
+            "ALTER TABLE customers ADD KEY (a, orders), RENAME COLUMN a TO orders",
+            "ALTER TABLE customers ADD FOREIGN KEY (a) REFERENCES orders (a)",
+            "CREATE TABLE customers (orders INT, KEY orders (orders))",
+            "CREATE UNIQUE INDEX orders ON customers (orders)",
+            "DROP INDEX orders ON customers",
         ] {
             assert_eq!(meaning(sql), Meaning::Nothing, "{sql}");
         }
         let elsewhere = read(b"other", b"DROP TABLE orders", &tables());
         assert_eq!(elsewhere, Meaning::Nothing);
+        // As a session without a database writes it.
+        let of_another = b"ALTER TABLE `other`.`t` ADD UNIQUE KEY `u` (`orders`)";
+        assert_eq!(read(b"", of_another, &tables()), Meaning::Nothing);
+        let latin1 = read(b"shop", b"ALTER TABLE gr\xf6\xdfe ADD c INT", &tables());
+        assert_eq!(latin1, Meaning::Concerns, "in doubt");
+        let bare = read(b"", b"ALTER TABLE orders ADD c INT", &tables());
+        assert_eq!(bare, Meaning::Concerns, "in doubt");
     }
 
     proptest! {

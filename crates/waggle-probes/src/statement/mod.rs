@@ -210,15 +210,27 @@ impl StatementProbe {
     /// The bytes differ, or the kernel refuses; nothing is attached then.
     pub fn attach(&mut self, pid: i32, binary: &Path, program: Program) -> Result<(), ProbeError> {
         self.detach();
-        let link = self.link_at(pid, binary, program.name(), &self.site)?;
         if program == Program::Capture {
-            let others = self.other_sites.iter();
-            let others = others.map(|site| self.link_at(pid, binary, program.name(), site));
-            self.other_links = others.collect::<Result<_, _>>()?;
             self.attach_hooks(pid, binary);
+            for site in &self.other_sites {
+                match self.link_at(pid, binary, program.name(), site) {
+                    Ok(link) => self.other_links.push(link),
+                    Err(error) => return Err(self.given_up(error)),
+                }
+            }
         }
-        self.link = Some(link);
+        // Last: each takes the kernel some time, in which what is captured already is not read.
+        match self.link_at(pid, binary, program.name(), &self.site) {
+            Ok(link) => self.link = Some(link),
+            Err(error) => return Err(self.given_up(error)),
+        }
         Ok(())
+    }
+
+    /// What is attached already is removed again.
+    fn given_up(&mut self, error: ProbeError) -> ProbeError {
+        self.detach();
+        error
     }
 
     /// Attaches at the functions that tell why a thread waits; those that cannot be had are told

@@ -127,7 +127,8 @@ static __always_inline __u32 put_names(struct statement_event *event, char *payl
 #define ROOM_1 144
 #define ROOM_2 192
 #define ROOM_3 512
-#define ROOM_4 2048
+#define ROOM_4 1152
+#define ROOM_5 2560
 _Static_assert(NAMES_MAX + BLOCKED_BYTES + ROOM_1 >= STATEMENT_SPAN_MAX, "a span finds room");
 
 static __always_inline __u32 room_for(__u32 length)
@@ -142,6 +143,8 @@ static __always_inline __u32 room_for(__u32 length)
 		room = ROOM_3;
 	else if (length <= ROOM_4)
 		room = ROOM_4;
+	else if (length <= ROOM_5)
+		room = ROOM_5;
 	/* One of these constants on each path, which the verifier follows one by one: a ring buffer
 	 * reserves constant sizes only. */
 	bounded(room);

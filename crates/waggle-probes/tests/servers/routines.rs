@@ -127,7 +127,7 @@ fn behind_what_was_lost() {
             }
         }
         session.run_all(&[
-            "CREATE PROCEDURE fill() BEGIN DECLARE i INT DEFAULT 20000; \
+            "CREATE PROCEDURE fill() BEGIN DECLARE i INT DEFAULT 40000; \
              WHILE i > 0 DO SELECT 1 INTO @a; SET i = i - 1; END WHILE; END",
             "CREATE PROCEDURE p() BEGIN SELECT SLEEP(0.03); SELECT GET_LOCK('l', 100); END",
         ]);

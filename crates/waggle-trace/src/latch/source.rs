@@ -7,32 +7,29 @@
 //! Invariant: a record is handed on only when none that is earlier can still come; what the kernel
 //! half lost becomes a span in which every wait is flagged.
 
+mod places;
+mod read;
+
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use waggle_probes::clock::now_ns;
 use waggle_probes::kernel::SampledRunTimes;
-use waggle_probes::latch::{self as probe, LatchProbe, Placed, Record, Sleep, StaticProbe};
-use waggle_probes::timeline::{Head, addresses};
+use waggle_probes::latch::{self as probe, LatchProbe};
 use waggle_symbols::LatchLayout;
 
 use super::find::{Found, Options, SourceError, number_in_thread, static_probes};
 use super::join::{Join, JoinCounters, Wait};
-use super::naming::{Naming, Purpose};
-use super::seen::{Kind, LatchId, Mode, Seen, What};
+use super::naming::Naming;
+use super::seen::{Seen, What};
 use super::table::Table;
 use crate::event::Thread;
 use crate::stack::Stacks;
-use waggle_probes::clock::now_ns;
+use places::{Places, nothing, refused};
 
 /// A record may come this much later than its time says, ns: a thread that was preempted between
 /// its time stamp and its record.
 const LATE_NS: u64 = 20_000_000;
-/// Operations of the futex call.
-const FUTEX_WAIT: u32 = 0;
-/// What a futex call returns if the word had changed before.
-const AGAIN: i64 = -11;
-/// What a mutex of the C library has in its word while threads sleep for it.
-const MUTEX_WITH_SLEEPERS: u32 = 2;
 
 /// What is watched, and what was found so far.
 #[derive(Debug)]
@@ -69,46 +66,6 @@ pub struct Source {
     run_times: SampledRunTimes,
     /// Hits, and runs and run times of each program, that are of no account.
     forgotten: (u64, Vec<(&'static str, u64, u64)>),
-}
-
-/// Where to attach.
-#[derive(Debug)]
-struct Places {
-    program: PathBuf,
-    layout: LatchLayout,
-    /// In place of all others, if static probes were asked for.
-    statics: Option<Vec<StaticProbe>>,
-    futexes: bool,
-}
-
-impl Places {
-    fn attach(&self, probe: &mut LatchProbe) -> Vec<Placed> {
-        if let Some(statics) = &self.statics {
-            return probe.attach_static(statics);
-        }
-        let mut placed = probe.attach_server(&self.program, &self.layout);
-        if self.futexes {
-            placed.extend(probe.attach_futexes());
-        }
-        placed
-    }
-}
-
-/// Nothing could be attached: why.
-fn nothing(found: &Found) -> SourceError {
-    let mut reasons = found
-        .placed
-        .iter()
-        .filter_map(|placed| placed.refused.clone());
-    let why = reasons
-        .next()
-        .or_else(|| found.missing.first().map(|m| m.1.clone()));
-    SourceError::Nothing(why.unwrap_or_else(|| "there is nothing to attach at".into()))
-}
-
-fn refused(placed: &[Placed]) -> usize {
-    let refused = placed.iter().filter(|placed| placed.refused.is_some());
-    refused.count()
 }
 
 /// A slice of time that is over.
@@ -360,60 +317,6 @@ impl Source {
         self.naming.look_at_mappings();
     }
 
-    fn read(&mut self) -> usize {
-        let Self {
-            probe,
-            naming,
-            stacks,
-            waiting,
-            latches,
-            elsewhere,
-            conditions,
-            window: (from_ns, to_ns),
-            since_ns,
-            ..
-        } = self;
-        let (from_ns, to_ns, since_ns) = (*from_ns, *to_ns, *since_ns);
-        probe.read(|head, record| match record {
-            // It is sent once, and of use whenever it comes.
-            Record::Stack(stack) => {
-                stacks.add(stack.number, head.tgid, stack.end, addresses(stack.frames));
-            }
-            // Of a slice before, or while probes were being taken away.
-            _ if head.ns < since_ns || head.ns > to_ns => {}
-            Record::Sleeps { sleep, .. } if head.ns < from_ns => {
-                // While they were being placed; what ends it is not to be missed for a wait.
-                latches.insert(sleep.key);
-                elsewhere.insert(head.tid);
-            }
-            Record::Sleeps { sleep, thread } => {
-                let stack = stacks.id(sleep.stack);
-                naming.thread(who(head), thread, stacks, stack);
-                match slept(naming, stacks, sleep) {
-                    Some(what) => {
-                        latches.insert(sleep.key);
-                        waiting.push(seen(head, sleep.key, what));
-                    }
-                    None => {
-                        elsewhere.insert(head.tid);
-                        *conditions += 1;
-                    }
-                }
-            }
-            Record::Wakes { .. } if elsewhere.remove(&head.tid) => {}
-            Record::Wakes { key, result } => {
-                let in_vain = *result == AGAIN;
-                waiting.push(seen(head, *key, What::Wakes { in_vain }));
-            }
-            Record::Releases { key, stack, thread } if latches.contains(key) => {
-                let stack = stacks.id(*stack);
-                naming.thread(who(head), thread, stacks, stack);
-                waiting.push(seen(head, *key, What::Releases { stack }));
-            }
-            Record::Releases { .. } => {}
-        })
-    }
-
     /// What was lost since `since_ns` flags every wait from then until now.
     fn note_losses(&mut self, since_ns: u64) {
         let lost = self.probe.lost();
@@ -475,67 +378,4 @@ impl Source {
 fn add(table: &mut Table, naming: &mut Naming, wait: &Wait) {
     let name = naming.latch(wait.latch);
     table.add(wait, name, |tid| naming.role(tid));
-}
-
-fn seen(head: &Head, key: u64, what: What) -> Seen {
-    Seen {
-        ns: head.ns,
-        thread: who(head),
-        key,
-        what,
-    }
-}
-
-fn who(head: &Head) -> Thread {
-    Thread {
-        tid: head.tid,
-        began_ns: head.began_ns,
-    }
-}
-
-/// What is slept for; `None`: no latch.
-fn slept(naming: &mut Naming, stacks: &mut Stacks, sleep: &Sleep<'_>) -> Option<What> {
-    let stack = stacks.id(sleep.stack);
-    let (kind, mode): (Kind, Mode) = match sleep.source {
-        probe::Source::InnoDb => match sleep.kind {
-            2 => (Kind::RwLock, Mode::Shared),
-            3 => (Kind::RwLock, Mode::SharedExclusive),
-            4 => (Kind::RwLock, Mode::Exclusive),
-            5 => (Kind::RwLock, Mode::ExclusiveDraining),
-            _ => (Kind::Mutex, Mode::Plain),
-        },
-        probe::Source::Metadata => (Kind::Metadata, Mode::Plain),
-        probe::Source::Static => (Kind::Static, Mode::Plain),
-        probe::Source::Futex => {
-            let is_plain = sleep.kind == FUTEX_WAIT;
-            // A thread's number is not 0. A wait for a condition ends with one for its mutex.
-            let has_owner = is_plain && sleep.value == MUTEX_WITH_SLEEPERS && sleep.owner != 0;
-            let kind = match naming.purpose(stacks, stack) {
-                Some(Purpose::Latch(kind)) => kind,
-                _ if has_owner => Kind::PthreadMutex,
-                Some(Purpose::Condition) => return None,
-                None if !is_plain => return None,
-                None => Kind::Futex,
-            };
-            (kind, Mode::Plain)
-        }
-    };
-    let latch: LatchId = match kind {
-        Kind::Mutex | Kind::RwLock => naming.innodb(sleep, kind),
-        Kind::Metadata => naming.metadata(sleep),
-        _ => naming.plain(sleep, stacks, stack),
-    };
-    let owner = match kind {
-        Kind::Mutex | Kind::RwLock | Kind::PthreadMutex => sleep.owner,
-        _ => 0,
-    };
-    Some(What::Sleeps {
-        latch,
-        kind,
-        mode,
-        owner: (owner != 0).then_some(owner),
-        request: naming.asks(sleep),
-        stack,
-        frame: sleep.frame,
-    })
 }

@@ -6,6 +6,8 @@
 //! Invariant: every wait whose beginning and end were seen is counted once, as a no-wait, flagged
 //! or decomposed; every other beginning or end as cut or torn.
 
+mod stages;
+
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
@@ -15,10 +17,9 @@ use super::decompose::{self, Reached, Wait};
 use super::doing::Activity;
 use super::layout::{Layout, Seen};
 use super::losses::Losses;
-use super::open::{Ended, Found, Open, Outcome};
-use super::progress::{Known, Progress, Turns};
+use super::open::{Ended, Open, Outcome};
+use super::progress::{Progress, Turns};
 use crate::event::{Departure, Event, PointId, Thread, What};
-use crate::stagefile::Rule;
 
 /// What a point is to the pipeline; in this order when it is several things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -340,138 +341,6 @@ impl Tracker {
         self.met.insert(event.thread, event.ns)
     }
 
-    /// The stage by which it is judged whether there was anything to wait for: the last whose
-    /// progress only grows, of those that had been seen; in a slice, of all that are expected or
-    /// were seen by now, if this one was.
-    fn decisive(&self, start_ns: u64) -> Option<usize> {
-        let known = |index: usize, ns| self.logs[index].was_known_at(ns);
-        let mut growing = (0..self.logs.len()).rev().filter(|at| self.grows(*at));
-        let Some(expected) = &self.expected else {
-            return growing.find(|index| known(*index, start_ns));
-        };
-        let is_there = |index: usize| known(index, u64::MAX) || is_expected(expected, index);
-        let last = growing.find(|index| is_there(*index));
-        last.filter(|index| known(*index, u64::MAX))
-    }
-
-    /// In a slice: what a stage reached before it was first seen is of account for this wait.
-    fn is_unknown(&self, stage: usize, open: &Open) -> bool {
-        let Some(expected) = &self.expected else {
-            return false;
-        };
-        match self.logs[stage].first(open.key) {
-            Known::Reached {
-                first: Some(first),
-                since_ns: 0,
-            } => first.ns > open.start_ns,
-            Known::Reached {
-                first: None,
-                since_ns: 0,
-            } => is_expected(expected, stage),
-            _ => false,
-        }
-    }
-
-    fn grows(&self, stage: usize) -> bool {
-        let seen = &self.layout.stages[stage].seen;
-        matches!(seen, Seen::Points(_, Rule::AtLeast))
-    }
-
-    /// What every stage has reached for a wait that ends now; put into `room`, which is empty.
-    fn reached(&self, open: &Open, end_ns: u64, room: Vec<Option<Reached>>) -> Found {
-        let mut found = Found {
-            stages: room,
-            known_from_ns: open.start_ns,
-            is_truncated: false,
-            is_unknown: false,
-        };
-        // The latest stage that other threads have carried out so far.
-        let mut latest_ns = 0;
-        for (index, stage) in self.layout.stages.iter().enumerate() {
-            // A wake-up before that was not for what is waited for.
-            let credited = |wake: &Option<Reached>| wake.filter(|wake| wake.ns >= latest_ns);
-            let reached = match stage.seen {
-                Seen::Points(_, Rule::AtLeast) => {
-                    found.is_unknown |= self.is_unknown(index, open);
-                    found.search(&self.logs[index], open)
-                }
-                Seen::Points(..) => open.marks[index],
-                Seen::Waking => credited(&open.wake),
-                Seen::SwitchIn => credited(&open.wake).and(open.came),
-                Seen::Nowhere => None,
-            };
-            let reached = reached.filter(|reached| reached.ns <= end_ns);
-            let others = matches!(stage.seen, Seen::Points(..));
-            latest_ns = latest_ns.max(reached.filter(|_| others).map_or(0, |r| r.ns));
-            found.stages.push(reached);
-        }
-        found
-    }
-
-    /// A thread has carried out a stage.
-    fn stage(&mut self, index: usize, event: &Event) {
-        let What::Point { value, .. } = event.what else {
-            return;
-        };
-        let Seen::Points(_, rule) = self.layout.stages[index].seen else {
-            return;
-        };
-        // With a point where a turn begins, that is since when the thread was at it; else since
-        // its last turn ended.
-        let before_ns = if self.layout.stages[index].begin.is_empty() {
-            self.turns[index].next(event.thread, event.ns)
-        } else {
-            self.turns[index].last(event.thread)
-        };
-        if rule == Rule::AtLeast {
-            let at = reached(event.ns, Some(event.thread), value, before_ns);
-            self.logs[index].reach(at);
-            return;
-        }
-        let reached = reached(event.ns, Some(event.thread), value, before_ns);
-        // Who carried out the stage before, for a wait; nothing if it was not carried out yet.
-        let before = |open: &Open| match index.checked_sub(1) {
-            None => Some(None),
-            Some(before) => self.carrier(before, open).map(Some),
-        };
-        let belongs = |waiter: &Thread, open: &Open| match rule {
-            Rule::AtLeast => false,
-            Rule::Equal | Rule::SamePointer => open.key == value,
-            Rule::SameThread => *waiter == event.thread && before(open).is_some(),
-            Rule::Epoch => before(open).is_some(),
-            Rule::SameLeader => match before(open) {
-                Some(Some(leader)) => leader == Some(event.thread),
-                before => before.is_some(),
-            },
-        };
-        let waiters: Vec<Thread> = self
-            .open
-            .iter()
-            .filter(|(waiter, open)| open.marks[index].is_none() && belongs(waiter, open))
-            .map(|(waiter, _)| *waiter)
-            .collect();
-        for waiter in waiters {
-            if let Some(open) = self.open.get_mut(&waiter) {
-                open.marks[index] = Some(reached);
-            }
-        }
-    }
-
-    /// Who carried out a stage for a wait under way: the outer `None` if nobody did yet.
-    fn carrier(&self, index: usize, open: &Open) -> Option<Option<Thread>> {
-        let reached = match self.layout.stages[index].seen {
-            Seen::Points(_, Rule::AtLeast) => match self.logs[index].first(open.key) {
-                Known::Reached { first, .. } => first,
-                Known::Forgotten(last) => Some(last),
-            },
-            Seen::Points(..) => open.marks[index],
-            Seen::Waking => open.wake,
-            Seen::SwitchIn => open.came,
-            Seen::Nowhere => None,
-        };
-        reached.map(|reached| reached.thread)
-    }
-
     fn thread_ended(&mut self, thread: Thread) {
         if let Some(open) = self.open.remove(&thread) {
             self.counts.cut += 1;
@@ -480,10 +349,6 @@ impl Tracker {
         self.met.remove(&thread);
         self.turns.iter_mut().for_each(|turns| turns.forget(thread));
     }
-}
-
-fn is_expected(expected: &[bool], stage: usize) -> bool {
-    expected.get(stage).copied().unwrap_or(false)
 }
 
 fn reached(ns: u64, thread: Option<Thread>, value: u64, before_ns: u64) -> Reached {

@@ -5,9 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 
 use super::*;
-use crate::Endpoint;
 use crate::handshake::tests::greeting;
 use crate::rows::tests::definition;
+use crate::{Endpoint, Value};
 
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
 const END: &[u8] = b"\xfe\0\0\x02\0\0\0";
@@ -219,15 +219,6 @@ const _: fn() = || {
     fn is_send<T: Send>() {}
     is_send::<Connection>();
 };
-
-proptest::proptest! {
-    #[test]
-    fn any_prepare_answer_is_answered(mut bytes in proptest::collection::vec(0u8.., 0..20)) {
-        let _ = parse_prepared(&bytes);
-        bytes.insert(0, 0);
-        let _ = parse_prepared(&bytes);
-    }
-}
 
 #[test]
 fn nothing_shown_holds_the_password() {

@@ -1,11 +1,15 @@
 //! The flags of `waggle lab`, and the plan they are checked into.
 
+mod resumed;
+
+pub(super) use resumed::study_of;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 use waggle_load::{LoadSpec, Script};
 use waggle_server::Flavour;
 use waggle_stats::compare::Outcome;
@@ -13,8 +17,8 @@ use waggle_wire::{Dsn, Endpoint};
 
 use super::arm::{ArmSpec, builtin, file};
 use super::cell::{CellSpec, LivesPlan};
-use super::run;
 use crate::cli::Failure;
+use crate::experiment::flags::{duration, share};
 
 /// Half-width that is aimed at for an arm that was asked for by name, as a share of the base.
 const TARGET_ASKED: f64 = 0.01;
@@ -158,20 +162,6 @@ pub(super) struct Plan {
     pub(super) resume: Option<PathBuf>,
 }
 
-/// A command line that is read again.
-#[derive(Debug, clap::Parser)]
-struct Again {
-    #[arg(long, global = true)]
-    json: bool,
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    Lab(Args),
-}
-
 fn unusable<T>(message: String) -> Result<T, Failure> {
     Err(Failure::unusable(anyhow!(message)))
 }
@@ -180,34 +170,6 @@ fn unusable<T>(message: String) -> Result<T, Failure> {
 pub(super) enum Asked {
     Run(Box<RunArgs>),
     Study(super::study::StudyArgs),
-}
-
-/// A time such as `90`, `90s`, `10m`, `1.5h`, `1h30m`; seconds without a unit.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}': write a time such as 90s, 10m, 1.5h or 1h30m");
-    let mut seconds = 0.0;
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
-        let (number, unit) = rest.split_at(end.unwrap_or(rest.len()));
-        let end = unit.find(|c: char| c.is_ascii_digit());
-        let (unit, next) = unit.split_at(end.unwrap_or(unit.len()));
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        seconds += number
-            * match unit.trim() {
-                "" | "s" => 1.0,
-                "ms" => 1e-3,
-                "m" | "min" => 60.0,
-                "h" => 3600.0,
-                "d" => 86_400.0,
-                _ => return Err(wrong()),
-            };
-        rest = next;
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
 impl Args {
@@ -219,21 +181,6 @@ impl Args {
     }
 }
 
-/// A share such as `±0.5%`, `0.5%` or `0.005`.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}': write a share such as ±0.5% or 0.5%");
-    let number = text.trim().trim_start_matches('±').trim_start_matches("+-");
-    let (number, unit) = match number.strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (number, 1.0),
-    };
-    let share = number.trim().parse::<f64>().map_err(|_| wrong())? / unit;
-    if !(0.0001..=0.5).contains(&share) {
-        return Err(format!("'{text}': use 0.01% to 50%"));
-    }
-    Ok(share)
-}
-
 /// `NAME=VALUE` flags.
 fn named(flag: &str, texts: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let one = |text: &String| match text.split_once('=') {
@@ -243,44 +190,7 @@ fn named(flag: &str, texts: &[String]) -> Result<Vec<(String, String)>, Failure>
     texts.iter().map(one).collect()
 }
 
-/// The flags of the study that this run was.
-pub(super) fn study_of(path: &Path) -> Result<super::study::StudyArgs, Failure> {
-    let command = run::command_of(path)?;
-    let again = Again::try_parse_from(&command)
-        .map_err(|error| Failure::unusable(anyhow!("cannot resume {}: {error}", path.display())))?;
-    let Verb::Lab(Args {
-        subject: Subject::Study(before),
-    }) = again.verb
-    else {
-        return unusable(format!("cannot resume {}: it is no study", path.display()));
-    };
-    Ok(before)
-}
-
 impl RunArgs {
-    /// The flags that count: with `--resume`, those of the run that is resumed.
-    fn effective(self) -> Result<Self, Failure> {
-        let Some(path) = &self.resume else {
-            return Ok(self);
-        };
-        let command = run::command_of(path)?;
-        let again = Again::try_parse_from(&command).map_err(|error| {
-            Failure::unusable(anyhow!("cannot resume {}: {error}", path.display()))
-        })?;
-        let Verb::Lab(Args {
-            subject: Subject::Run(before),
-        }) = again.verb
-        else {
-            return unusable(format!("cannot resume {}: it is a study", path.display()));
-        };
-        Ok(Self {
-            budget: self.budget.or(before.budget),
-            until: self.until.or(before.until),
-            resume: self.resume,
-            ..*before
-        })
-    }
-
     pub(super) fn plan(self) -> Result<Plan, Failure> {
         let args = self.effective()?;
         let is_open = args.until.is_some() || args.windows.is_some();
@@ -446,31 +356,9 @@ impl RunArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use clap::Parser;
 
-    #[test]
-    fn times_have_units_or_are_seconds() {
-        let seconds = |text: &str| duration(text).map(|time| time.as_secs_f64());
-        assert_eq!(seconds("90"), Ok(90.0));
-        assert_eq!(seconds("90s"), Ok(90.0));
-        assert_eq!(seconds("10m"), Ok(600.0));
-        assert_eq!(seconds("1.5h"), Ok(5400.0));
-        assert_eq!(seconds("1h30m"), Ok(5400.0));
-        for text in [
-            "",
-            "m",
-            "10x",
-            "-1",
-            "1e3",
-            "10 ",
-            "NaN",
-            "1h-3m",
-            "9".repeat(400).as_str(),
-        ] {
-            let wrong = seconds(text);
-            assert!(wrong.is_err() || text == "10 ", "{text}: {wrong:?}");
-        }
-    }
+    use super::*;
 
     #[test]
     fn an_arm_that_was_asked_for_gets_of_the_time_that_is_left() {
@@ -490,14 +378,5 @@ mod tests {
         assert_eq!(asked["general-log"], Some(TARGET_ASKED));
         assert_eq!(targets(&[])["general-log"], None);
         assert_eq!(targets(&["--arm", "perfschema"])["perfschema"], None);
-    }
-
-    #[test]
-    fn a_share_is_a_percentage_or_a_number() {
-        let close = |text: &str| (share(text).unwrap() - 0.005).abs() < 1e-12;
-        assert!(close("±0.5%") && close("0.5%") && close("0.005") && close("+-0.5 %"));
-        for text in ["", "%", "0", "60%", "-1%", "x"] {
-            assert!(share(text).is_err(), "{text}");
-        }
     }
 }

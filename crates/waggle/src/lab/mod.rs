@@ -7,11 +7,10 @@
 //!
 //! Invariant: every server of a run is a throw-away one, and none outlives the run.
 
-pub(crate) mod args;
+mod args;
 pub(crate) mod arm;
 pub(crate) mod cell;
 pub(crate) mod outcome;
-pub(crate) mod progress;
 pub(crate) mod run;
 mod study;
 
@@ -26,12 +25,12 @@ use waggle_report::run::{Outcome as Ending, RunDir, redact_argv, shell_line};
 use waggle_server::{Flavour, install};
 
 use crate::cli::{Failure, Output};
+use crate::experiment::progress::Progress;
 use crate::interrupt;
 use crate::profiling::kept;
 use args::{Asked, Plan};
 use cell::CellRun;
 use outcome::checks;
-use progress::Progress;
 use run::{Budget, run_cells};
 
 /// Runs the verb.

@@ -16,8 +16,8 @@ use waggle_stats::tune::{
 };
 
 use super::plan::{Plan, Stage};
-use super::progress::Progress;
 use super::subject::{Applied, BlockValue, Subject, TrialError};
+use crate::experiment::progress::Progress;
 use crate::interrupt::Interrupt;
 
 /// Trials of the present configuration that may fail in a row.
@@ -343,7 +343,7 @@ impl Engine<'_> {
             details: value.details,
         };
         self.run.append(&sample)?;
-        self.progress.block(&format!(
+        self.progress.say(&format!(
             "round {}: {}: {:.4} {}",
             round + 1,
             trial.label(),
@@ -372,7 +372,7 @@ impl Engine<'_> {
     ) -> anyhow::Result<()> {
         let (kind, why) = (error.kind(), error.why());
         let trial = &mut course.trials[config];
-        self.progress.say(&format!("{}: {error}", trial.label()));
+        self.progress.note(&format!("{}: {error}", trial.label()));
         self.run.append(&json!({
             "event": "trial-failed",
             "stage": course.stage,

@@ -12,7 +12,6 @@ mod args;
 mod document;
 mod engine;
 mod plan;
-mod progress;
 mod replica;
 mod server;
 mod space_file;
@@ -28,10 +27,10 @@ use waggle_report::run::{Outcome as Ending, RunDir, redact_argv};
 pub(crate) use args::Args;
 
 use crate::cli::{Failure, Output};
+use crate::experiment::progress::Progress;
 use crate::interrupt;
 use engine::{Ended, Engine};
 use plan::Plan;
-use progress::Progress;
 use subject::{Objective, Subject};
 
 /// Runs the verb.
@@ -50,7 +49,7 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     })
     .map_err(Failure::unusable)?;
     let progress = Progress::new(plan.budget);
-    progress.say("making the data");
+    progress.note("making the data");
     let mut subject = match open(&plan) {
         Ok(subject) => subject,
         Err(error) => {

@@ -34,7 +34,7 @@ pub(crate) use budget::Budget;
 pub(crate) use open::{command_of, open};
 
 use super::cell::{CellRun, CellSpec, Sample};
-use super::progress::Progress;
+use crate::experiment::progress::Progress;
 use crate::interrupt::Interrupt;
 use line::{Event, Past};
 use profiled::Profiled;

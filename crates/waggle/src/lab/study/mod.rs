@@ -23,6 +23,7 @@ use waggle_report::study::{STUDY_FORMAT_VERSION, StudyCell, StudyReport};
 use waggle_server::Flavour;
 
 use crate::cli::{Failure, Output};
+use crate::experiment::flags::duration;
 use crate::interrupt::{self, Interrupt};
 use crate::lab::args;
 use crate::lab::cell::{CellRun, CellSpec};
@@ -72,7 +73,7 @@ pub(super) struct Common {
 
 /// A time that a study can be done in.
 fn budget(text: &str) -> Result<Duration, String> {
-    let time = args::duration(text)?;
+    let time = duration(text)?;
     if time < Duration::from_secs(15) {
         return Err("a study needs at least 15 s, and more to say something".to_owned());
     }

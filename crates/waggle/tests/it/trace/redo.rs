@@ -64,9 +64,15 @@ fn traced(server: &Sandbox, what: &str) -> Value {
         );
     }
     // Each commit waits at least once: no wait is missed. The first of all may be cut, as nothing
-    // was known of the stages yet.
-    let all = seen + field("cut");
-    assert!(all as usize >= WRITERS * COMMITS, "{all}");
+    // was known of the stages yet. MariaDB's commits look at what is flushed before they come to
+    // where a wait begins, so one that was held up before it may need none.
+    let all = (seen + field("cut")) as usize;
+    let commits = WRITERS * COMMITS;
+    let least = match report["pipeline"].as_str() {
+        Some("mariadb-redo") => commits - commits / 100,
+        _ => commits,
+    };
+    assert!(all >= least, "{all}");
     let explained = field("decomposed") + field("no_wait");
     assert!(
         explained * 1000 >= (seen + torn) * 995,

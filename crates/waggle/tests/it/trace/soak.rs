@@ -35,7 +35,7 @@ fn ten_thousand_waits_a_second_are_traced_for_as_long_as_one_likes() {
     let seconds = seconds.map_or(SECONDS, |text| text.parse().expect("seconds"));
     let time = format!("seconds={seconds}");
     let options = [
-        "users=24",
+        "users=48",
         "stages=2",
         "delay_us=100",
         "churn=10",

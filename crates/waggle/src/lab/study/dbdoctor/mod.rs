@@ -25,8 +25,8 @@ use waggle_server::Flavour;
 
 use super::{Common, Opened, cell_report, failed_in, server_of};
 use crate::cli::{Failure, Output};
+use crate::experiment::progress::Progress;
 use crate::lab::cell::CellSpec;
-use crate::lab::progress::Progress;
 use crate::lab::run::{Budget, run_cells};
 use cells::{CellPlan, Condition};
 use own_cost::OwnPlan;

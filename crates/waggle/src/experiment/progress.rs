@@ -1,4 +1,5 @@
-//! How far a run is: a bar on a terminal, a line now and then otherwise.
+//! How far an experiment is: a bar on a terminal, a line now and then otherwise; always on standard
+//! error.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Of a run that ends after this time at the latest.
     pub(crate) fn new(budget: Duration) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{elapsed:>4} {bar:30} {wide_msg}");
@@ -34,7 +36,16 @@ impl Progress {
         }
     }
 
-    /// Says what begins.
+    /// Says what a reader has to know even when the bar goes on.
+    pub(crate) fn note(&self, what: &str) {
+        let elapsed = self.started.elapsed().as_secs();
+        match &self.bar {
+            Some(bar) => bar.println(format!("{elapsed:>4} s  {what}")),
+            None => eprintln!("{elapsed:>4} s  {what}"),
+        }
+    }
+
+    /// Says what begins, or what was measured last.
     pub(crate) fn say(&self, what: &str) {
         let elapsed = self.started.elapsed().as_secs();
         match &self.bar {
