@@ -5,6 +5,11 @@
 
 use std::fmt;
 
+/// A lock was not had in time.
+const ER_LOCK_WAIT: u16 = 1205;
+/// Two transactions waited for each other, and this one was rolled back.
+const ER_LOCK_DEADLOCK: u16 = 1213;
+
 /// The two servers of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
@@ -129,6 +134,17 @@ impl CopyError {
             CopyError::Server { error, .. } => error.errno(),
             _ => None,
         }
+    }
+
+    /// Whether a lock was not had: others have it for too long, or the transaction was rolled back
+    /// as the victim of a deadlock.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self.errno(), Some(ER_LOCK_WAIT | ER_LOCK_DEADLOCK))
+    }
+
+    /// Whether the transaction was rolled back as the victim of a deadlock.
+    pub(crate) fn is_deadlock(&self) -> bool {
+        self.errno() == Some(ER_LOCK_DEADLOCK)
     }
 
     /// Whether a connection was lost: connecting anew may go on.

@@ -443,6 +443,5 @@ impl Drop for Over<'_> {
 
 /// Whether a new attempt may have another end: a server was lost or starts, or a lock was not had.
 fn can_go_on(error: &CopyError) -> bool {
-    const LOCKS: [u16; 2] = [1205, 1213];
-    error.is_lost() || error.errno().is_some_and(|errno| LOCKS.contains(&errno))
+    error.is_lost() || error.is_locked()
 }

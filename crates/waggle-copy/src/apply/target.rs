@@ -197,7 +197,6 @@ impl<'p> Target<'p> {
         restart: &mut Restart,
         control: &Control,
     ) -> Result<Position, CopyError> {
-        const LOCKS: [u16; 2] = [1205, 1213];
         // What the spool says of the source was tried there for long.
         let is_here = matches!(
             &error,
@@ -206,7 +205,7 @@ impl<'p> Target<'p> {
                 ..
             }
         );
-        let is_locked = error.errno().is_some_and(|errno| LOCKS.contains(&errno));
+        let is_locked = error.is_locked();
         let may_pass = is_here && (error.is_lost() || is_locked);
         if !may_pass || !restart.may_try(is_locked) {
             return Err(error);

@@ -33,11 +33,30 @@ impl Build {
     }
 }
 
+/// How often another job's notes may be in the way: each time one of the others gets on.
+const TRIES: u32 = 100;
+
 /// Notes the steps of a table, in place of what may be noted of it already.
 ///
 /// # Errors
 /// What the target says.
 pub fn note(
+    target: &mut Connection,
+    job: &Job,
+    table: &Table,
+    steps: &[Step],
+) -> Result<(), CopyError> {
+    for _ in 1..TRIES {
+        match note_once(target, job, table, steps) {
+            // Jobs that begin at once each hold the gap in which the other's first row would be.
+            Err(error) if error.is_deadlock() => {}
+            result => return result,
+        }
+    }
+    note_once(target, job, table, steps)
+}
+
+fn note_once(
     target: &mut Connection,
     job: &Job,
     table: &Table,

@@ -29,9 +29,6 @@ const LOCK_PAUSE: Duration = Duration::from_secs(2);
 const LOCK_ATTEMPTS: u32 = 20;
 /// Attempts to get MariaDB's sessions to one place without a lock.
 const LUCK_ATTEMPTS: u32 = 10;
-/// The lock was not had in time; a deadlock with somebody's statement.
-const ER_LOCK_WAIT: u16 = 1205;
-const ER_LOCK_DEADLOCK: u16 = 1213;
 
 /// Sessions that see the same, and where that is.
 #[derive(Debug)]
@@ -144,10 +141,7 @@ fn behind_locks(
         attempts += 1;
         match run(keeper, &lock, "locking the tables for a moment") {
             Ok(()) => break,
-            Err(error)
-                if matches!(error.errno(), Some(ER_LOCK_WAIT | ER_LOCK_DEADLOCK))
-                    && attempts < LOCK_ATTEMPTS =>
-            {
+            Err(error) if error.is_locked() && attempts < LOCK_ATTEMPTS => {
                 std::thread::sleep(LOCK_PAUSE);
             }
             Err(error) => return Err(error),
