@@ -61,7 +61,7 @@ pub struct Source {
     /// What latches are slept on: all else that is let go of is none.
     latches: HashSet<u64>,
     /// Threads that sleep for something else.
-    elsewhere: HashSet<u32>,
+    elsewhere: read::Elsewhere,
     conditions: u64,
     run_times: SampledRunTimes,
     /// Hits, and runs and run times of each program, that are of no account.
@@ -146,7 +146,7 @@ impl Source {
             handed_ns: 0,
             began_ns: now_ns(),
             latches: HashSet::new(),
-            elsewhere: HashSet::new(),
+            elsewhere: read::Elsewhere::default(),
             conditions: 0,
             run_times,
             forgotten: (0, Vec::new()),

@@ -5,6 +5,8 @@
 //!
 //! Invariant: a sleep for what is no latch makes no wait, and is counted.
 
+use std::collections::HashSet;
+
 use waggle_probes::latch::{self as probe, Record, Sleep};
 use waggle_probes::timeline::{Head, addresses};
 
@@ -20,6 +22,32 @@ const FUTEX_WAIT: u32 = 0;
 const AGAIN: i64 = -11;
 /// What a mutex of the C library has in its word while threads sleep for it.
 const MUTEX_WITH_SLEEPERS: u32 = 2;
+
+/// Threads that sleep for what makes no wait: no latch, or before all probes were in their places.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere(HashSet<u32>);
+
+impl Elsewhere {
+    /// What ends this sleep is none of a wait.
+    fn sleeps(&mut self, tid: u32) {
+        self.0.insert(tid);
+    }
+
+    /// It sleeps for a latch, so it was woken from what it slept for before. If that was not seen,
+    /// because the probe that sees it was not in its place yet, the next waking is the wait's.
+    fn sleeps_no_more(&mut self, tid: u32) {
+        self.0.remove(&tid);
+    }
+
+    /// Is this the end of a sleep that makes no wait?
+    fn wakes(&mut self, tid: u32) -> bool {
+        self.0.remove(&tid)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
 
 impl Source {
     pub(super) fn read(&mut self) -> usize {
@@ -46,7 +74,7 @@ impl Source {
             Record::Sleeps { sleep, .. } if head.ns < from_ns => {
                 // While they were being placed; what ends it is not to be missed for a wait.
                 latches.insert(sleep.key);
-                elsewhere.insert(head.tid);
+                elsewhere.sleeps(head.tid);
             }
             Record::Sleeps { sleep, thread } => {
                 let stack = stacks.id(sleep.stack);
@@ -54,15 +82,16 @@ impl Source {
                 match slept(naming, stacks, sleep) {
                     Some(what) => {
                         latches.insert(sleep.key);
+                        elsewhere.sleeps_no_more(head.tid);
                         waiting.push(seen(head, sleep.key, what));
                     }
                     None => {
-                        elsewhere.insert(head.tid);
+                        elsewhere.sleeps(head.tid);
                         *conditions += 1;
                     }
                 }
             }
-            Record::Wakes { .. } if elsewhere.remove(&head.tid) => {}
+            Record::Wakes { .. } if elsewhere.wakes(head.tid) => {}
             Record::Wakes { key, result } => {
                 let in_vain = *result == AGAIN;
                 waiting.push(seen(head, *key, What::Wakes { in_vain }));
@@ -138,4 +167,20 @@ fn slept(naming: &mut Naming, stacks: &mut Stacks, sleep: &Sleep<'_>) -> Option<
         stack,
         frame: sleep.frame,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_whose_end_was_not_seen_takes_no_end_from_the_next() {
+        let mut elsewhere = Elsewhere::default();
+        elsewhere.sleeps(1);
+        elsewhere.sleeps(2);
+        // Of the first, woken before the probe for it was in its place.
+        elsewhere.sleeps_no_more(1);
+        assert!(!elsewhere.wakes(1), "it is the end of a wait");
+        assert!(elsewhere.wakes(2) && !elsewhere.wakes(2));
+    }
 }
