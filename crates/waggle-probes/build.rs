@@ -45,9 +45,9 @@ fn write_formatter(out: &Path) -> PathBuf {
     path
 }
 
-/// The files in C of a probe.
+/// The files in C of a folder.
 fn parts_of(folder: &Path) -> Vec<PathBuf> {
-    let files = fs::read_dir(folder).expect("the probe's folder can be read");
+    let files = fs::read_dir(folder).expect("the folder can be read");
     let files = files.map(|file| file.expect("an entry").path());
     let is_c = |path: &PathBuf| path.extension().is_some_and(|end| end == "c" || end == "h");
     files.filter(is_c).collect()
@@ -56,8 +56,8 @@ fn parts_of(folder: &Path) -> Vec<PathBuf> {
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let formatter = write_formatter(&out);
-    for shared in ["thread.h", "count.h", "register.h", "trace.h", "unwind.h"] {
-        println!("cargo::rerun-if-changed=src/bpf/{shared}");
+    for part in parts_of(Path::new("src/bpf")) {
+        println!("cargo::rerun-if-changed={}", part.display());
     }
     for &(probe, folder, define) in PROBES {
         let folder = PathBuf::from("src").join(folder);

@@ -17,6 +17,13 @@ pub enum LockKind {
     Table,
 }
 
+impl LockKind {
+    /// Its place in sums by kind: row, metadata, table.
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
 /// One side of a wait: a connection, and what is known of it.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Party {

@@ -55,3 +55,9 @@ fn open(dsn: &Dsn, side: Side, more: &str) -> Result<Connection, CopyError> {
         .map_err(CopyError::on(side, "setting the session up"))?;
     Ok(connection)
 }
+
+/// Runs a statement at the target.
+pub(crate) fn run(target: &mut Connection, sql: &str, doing: &str) -> Result<(), CopyError> {
+    let done = target.query(sql.as_bytes());
+    done.map(drop).map_err(CopyError::target(doing))
+}

@@ -17,7 +17,9 @@ pub mod lock;
 mod object;
 #[doc(hidden)]
 pub mod own;
+mod plain;
 pub mod point;
+mod processors;
 pub mod programs;
 mod record;
 pub mod ring;

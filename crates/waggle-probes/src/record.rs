@@ -1,7 +1,8 @@
 //! What do the records of all trace programs share? Their heads, stacks, and numbers in bytes.
 //!
-//! Neighbours: `timeline`, `latch` and `sample` read what comes behind the head. Invariant: nothing
-//! is read beyond a record's bytes; what is too short is no record.
+//! Neighbours: `timeline`, `latch`, `point` and `sample` read what comes behind the head, others
+//! the numbers of their own maps and records. Invariant: nothing is read beyond a record's bytes;
+//! what is too short is no record.
 
 use std::mem::offset_of;
 
@@ -121,4 +122,15 @@ pub fn addresses(frames: &[u8]) -> impl Iterator<Item = u64> + '_ {
         .0
         .iter()
         .map(|chunk| u64::from_ne_bytes(*chunk))
+}
+
+/// Numbers to make records of that nobody wrote.
+#[cfg(test)]
+pub(crate) fn random(mut state: u64) -> impl FnMut() -> u64 {
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 11
+    }
 }

@@ -4,6 +4,7 @@
 use std::hint::black_box;
 use std::path::Path;
 
+use waggle_need::had;
 use waggle_probes::burn::{BURN_NS_MAX, Burn, BurnProbe};
 use waggle_probes::kernel::RunTimeStats;
 use waggle_probes::own;
@@ -24,18 +25,8 @@ fn call(times: u64) {
 
 /// `None`, aloud, where the kernel or the rights do not allow probes.
 fn probe() -> Option<BurnProbe> {
-    match BurnProbe::load(
-        &own::site("statement_end", statement_end as *const ()).expect("own site"),
-    ) {
-        Ok(probe) => Some(probe),
-        Err(why) => {
-            let needs = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-            let required = needs.split(',').any(|need| need == "bpf");
-            assert!(!required, "bpf is required, but: {why}");
-            println!("skipped: bpf: {why}");
-            None
-        }
-    }
+    let site = own::site("statement_end", statement_end as *const ()).expect("own site");
+    had("bpf", BurnProbe::load(&site))
 }
 
 #[test]

@@ -8,9 +8,11 @@
 //! Invariant: the stages of a wait add up to it to the nanosecond, and what was lost is never
 //! silently part of a figure.
 
+mod attached;
 pub mod call;
 pub mod event;
 pub mod latch;
+mod lost;
 pub mod pipeline;
 pub mod resolve;
 pub mod slices;

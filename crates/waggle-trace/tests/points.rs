@@ -1,90 +1,34 @@
 //! Points of a program that knows how often each was passed, and with what.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+mod running;
 
+use std::collections::BTreeMap;
+
+use waggle_need::can_probe;
 use waggle_probes::point::Attach;
 use waggle_trace::resolve::{Plan, Role, Target};
 use waggle_trace::source::{Source, SourceError, SourceOptions};
 use waggle_trace::stagefile::{self, Rule};
 use waggle_trace::{Event, What};
 
-/// True if the test can run; else says why not, or fails if it has to.
-fn can_probe() -> bool {
-    // SAFETY: the call has no preconditions.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    let has_types = Path::new("/sys/kernel/btf/vmlinux").exists();
-    if is_root && has_types {
-        return true;
-    }
-    let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-    assert!(!required.contains("bpf"), "bpf is required");
-    println!("skipped: bpf: needs root and a kernel that describes its types");
-    false
+use running::Running;
+
+/// The program, which is to do so many rounds with so many threads; `None`, aloud, if no probe can
+/// be had here.
+fn started(flags: &[&str], rounds: u64, threads: u64) -> Option<Running> {
+    can_probe().then_some(())?;
+    let flags = [&["-Wall", "-Werror", "-rdynamic"][..], flags].concat();
+    let mut running = Running::start("points", &flags, &[rounds, threads].map(|n| n.to_string()));
+    assert!(running.line().starts_with("progress 0x"));
+    Some(running)
 }
 
-fn compiled(folder: &Path, flags: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/targets/points.c");
-    let program = folder.join("points");
-    let status = Command::new("cc")
-        .args(["-O2", "-Wall", "-Werror", "-pthread", "-rdynamic"])
-        .args(flags)
-        .arg("-o")
-        .arg(&program)
-        .arg(source)
-        .status()
-        .expect("cc");
-    assert!(status.success());
-    program
-}
-
-/// A running program; ended with the value.
-struct Running {
-    child: Child,
-    output: BufReader<ChildStdout>,
-}
-
-impl Running {
-    fn start(program: &Path, rounds: u64, threads: u64) -> Self {
-        let mut child = Command::new(program)
-            .args([rounds.to_string(), threads.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program");
-        let output = BufReader::new(child.stdout.take().expect("its output"));
-        let mut running = Self { child, output };
-        assert!(running.line().starts_with("progress 0x"));
-        running
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("a line");
-        line
-    }
-
-    /// Lets it do its rounds, to the end; returns how often its counted probe was armed.
-    fn go(&mut self) -> u64 {
-        let input = self.child.stdin.as_mut().expect("its input");
-        input.write_all(b"\n").expect("written");
-        let line = self.line();
-        let armed = line.trim().strip_prefix("done ").expect("its end");
-        armed.parse().expect("a number")
-    }
-
-    fn pid(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
+/// Lets it do its rounds, to the end; returns how often its counted probe was armed.
+fn finish(running: &mut Running) -> u64 {
+    running.go();
+    let line = running.line();
+    let armed = line.strip_prefix("done ").expect("its end");
+    armed.parse().expect("a number")
 }
 
 fn options() -> SourceOptions {
@@ -116,7 +60,7 @@ fn by_role(plan: &Plan, events: &[Event]) -> Seen {
 
 fn run(plan: &Plan, running: &mut Running) -> (Vec<Event>, Source, u64) {
     let mut source = Source::attach(plan, &[running.pid()], options()).expect("attached");
-    let armed = running.go();
+    let armed = finish(running);
     let mut events = Vec::new();
     source.poll(|event| events.push(event));
     source.drain(|event| events.push(event));
@@ -130,12 +74,9 @@ const THREADS: u64 = 3;
 
 #[test]
 fn static_probes_are_followed_as_they_are() {
-    if !can_probe() {
+    let Some(mut running) = started(&[], ROUNDS, THREADS) else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = compiled(folder.path(), &[]);
-    let mut running = Running::start(&program, ROUNDS, THREADS);
+    };
     let target = Target::open(running.pid()).unwrap();
     let pipeline = target.static_pipeline("wakeup").unwrap();
     let names: Vec<&str> = pipeline.stages.iter().map(|s| s.name.as_str()).collect();
@@ -205,16 +146,13 @@ at = "waking"
 
 #[test]
 fn functions_words_and_unsigned_arguments_are_exact() {
-    if !can_probe() {
-        return;
-    }
     for flags in [
         &["-fno-omit-frame-pointer", "-fcf-protection=full"][..],
         &["-fomit-frame-pointer"],
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let program = compiled(folder.path(), flags);
-        let mut running = Running::start(&program, ROUNDS, 1);
+        let Some(mut running) = started(flags, ROUNDS, 1) else {
+            return;
+        };
         let target = Target::open(running.pid()).unwrap();
         let pipeline = stagefile::parse(FUNCTIONS).unwrap().remove(0);
         let plan = target.plan(&pipeline);
@@ -254,9 +192,6 @@ fn functions_words_and_unsigned_arguments_are_exact() {
 
 #[test]
 fn a_stack_has_the_caller_of_a_function_that_has_no_frame_yet() {
-    if !can_probe() {
-        return;
-    }
     let text = r#"
 [pipeline.stacks]
 wait = { start = "fn:inner", key = "arg1", end = "fn:inner:ret", stack = true }
@@ -265,12 +200,10 @@ name = "work"
 at = "fn:work:ret"
 value = "ret"
 "#;
-    let folder = tempfile::tempdir().unwrap();
-    let program = compiled(
-        folder.path(),
-        &["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"],
-    );
-    let mut running = Running::start(&program, 20, 1);
+    let flags = ["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];
+    let Some(mut running) = started(&flags, 20, 1) else {
+        return;
+    };
     let target = Target::open(running.pid()).unwrap();
     let plan = target.plan(&stagefile::parse(text).unwrap()[0]);
     let (events, source, _) = run(&plan, &mut running);
@@ -305,12 +238,9 @@ value = "ret"
 
 #[test]
 fn a_place_whose_bytes_differ_is_refused_and_the_rest_works() {
-    if !can_probe() {
+    let Some(mut running) = started(&[], 50, 1) else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = compiled(folder.path(), &[]);
-    let mut running = Running::start(&program, 50, 1);
+    };
     let target = Target::open(running.pid()).unwrap();
     let inner = target.process().program().function("inner").unwrap();
     let text = format!(
@@ -365,12 +295,9 @@ value = "arg1"
 
 #[test]
 fn no_place_is_off_an_instruction_boundary() {
-    if !can_probe() {
+    let Some(running) = started(&[], 1, 1) else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = compiled(folder.path(), &[]);
-    let running = Running::start(&program, 1, 1);
+    };
     let target = Target::open(running.pid()).unwrap();
     let function = target.process().program().function("thread_of_nothing");
     assert!(function.is_err());
@@ -397,12 +324,9 @@ fn no_place_is_off_an_instruction_boundary() {
 
 #[test]
 fn a_small_ring_loses_aloud() {
-    if !can_probe() {
+    let Some(mut running) = started(&[], 2000, 2) else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = compiled(folder.path(), &[]);
-    let mut running = Running::start(&program, 2000, 2);
+    };
     let target = Target::open(running.pid()).unwrap();
     let plan = target.plan(&target.static_pipeline("wakeup").unwrap());
     let options = SourceOptions {
@@ -411,7 +335,7 @@ fn a_small_ring_loses_aloud() {
         cost: false,
     };
     let mut source = Source::attach(&plan, &[running.pid()], options).unwrap();
-    running.go();
+    finish(&mut running);
     let (mut points, mut lost) = (0, 0);
     source.drain(|event| match event.what {
         What::Point { .. } => points += 1,

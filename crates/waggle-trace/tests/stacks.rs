@@ -1,80 +1,28 @@
 //! Are stacks of threads that wait inside the C library whole, with the program built with and
 //! without frame pointers? And are all waits and wake-ups of a program there that knows its own?
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+mod running;
 
+use std::collections::BTreeMap;
+
+use waggle_need::{can_probe, had};
 use waggle_probes::kernel::RunTimeStats;
 use waggle_probes::timeline::{Options, StackEnd, TimelineProbe};
 use waggle_trace::stack::{Stacks, names::Names};
 use waggle_trace::timeline::Records;
 use waggle_trace::{Departure, Event, StackId, Thread, What};
 
+use running::Running;
+
 const ROUNDS: usize = 20;
 
-fn built(folder: &Path, flags: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/targets/waits.c");
-    let program = folder.join("waits");
-    let status = Command::new("cc")
-        .args(["-O2", "-fno-inline", "-fno-optimize-sibling-calls"])
-        .args(flags)
-        .args([Path::new("-pthread"), Path::new("-o"), &program, &source])
-        .status();
-    assert!(status.is_ok_and(|s| s.success()), "cc builds the target");
-    program
-}
-
-fn probe() -> Option<TimelineProbe> {
-    let loaded = TimelineProbe::load(&Options::default());
-    let Err(why) = &loaded else {
-        return loaded.ok();
-    };
-    let needs = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-    let is_required = needs.split(',').any(|need| need.trim() == "bpf");
-    assert!(!is_required, "bpf is required, but: {why}");
-    // Past the capture of the test harness: a skip must be seen.
-    let _ = writeln!(std::io::stderr(), "skipped: bpf: {why}");
-    None
-}
-
-/// The program, waiting to be told to begin; killed if the test fails.
-struct Target {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-}
-
-impl Target {
-    fn start(program: &Path) -> Self {
-        let mut child = Command::new(program)
-            .arg(ROUNDS.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the target starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped"));
-        let mut line = String::new();
-        lines.read_line(&mut line).expect("its first line");
-        assert!(line.starts_with("ready"), "{line}");
-        Self { child, lines }
-    }
-
-    /// Tells it to begin and returns what it says of itself.
-    fn work(&mut self) -> String {
-        let mut input = self.child.stdin.as_ref().expect("piped");
-        input.write_all(b"go\n").expect("its input");
-        let mut line = String::new();
-        self.lines.read_line(&mut line).expect("its result");
-        line
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The program, waiting to be told to begin.
+fn started(flags: &[&str]) -> Running {
+    let flags = [&["-fno-inline", "-fno-optimize-sibling-calls"][..], flags].concat();
+    let mut running = Running::start("waits", &flags, &[ROUNDS.to_string()]);
+    let line = running.line();
+    assert!(line.starts_with("ready"), "{line}");
+    running
 }
 
 struct Seen {
@@ -132,16 +80,18 @@ impl Seen {
     }
 }
 
-fn watched(program: &Path) -> Option<Seen> {
-    let mut probe = probe()?;
+fn watched(flags: &[&str]) -> Option<Seen> {
+    can_probe().then_some(())?;
+    let mut probe = had("bpf", TimelineProbe::load(&Options::default()))?;
     let stats = RunTimeStats::hold().expect("the kernel counts run times");
-    let mut target = Target::start(program);
-    let pid = target.child.id();
+    let mut target = started(flags);
+    let pid = target.pid();
     let mut names = Names::default();
     names.watch(pid).expect("its mappings");
     probe.watch(pid).expect("its threads");
     probe.attach().expect("attaching");
-    println!("{}", target.work().trim());
+    target.go();
+    println!("{}", target.line());
     probe.detach();
     let mut seen = Seen {
         events: Vec::new(),
@@ -158,8 +108,8 @@ fn watched(program: &Path) -> Option<Seen> {
     Some(seen)
 }
 
-fn check(program: &Path) {
-    let Some(mut seen) = watched(program) else {
+fn check(flags: &[&str]) {
+    let Some(mut seen) = watched(flags) else {
         return;
     };
     let ids = (0..u32::try_from(seen.stacks.len()).expect("few")).map(StackId);
@@ -196,13 +146,10 @@ fn check(program: &Path) {
 
 #[test]
 fn stacks_are_whole_without_frame_pointers() {
-    let folder = tempfile::tempdir().expect("a folder");
-    check(&built(folder.path(), &["-fomit-frame-pointer"]));
+    check(&["-fomit-frame-pointer"]);
 }
 
 #[test]
 fn stacks_are_whole_with_frame_pointers_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let flags = ["-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables"];
-    check(&built(folder.path(), &flags));
+    check(&["-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables"]);
 }

@@ -1,41 +1,24 @@
 //! Waits of real servers under a load of commits: are stacks whole, requests as many as
 //! statements, and paths exact?
 
-use std::io::Write;
+mod server;
+
 use std::thread;
 use std::time::Duration;
 
+use waggle_need::had;
+use waggle_probes::clock::now_ns;
 use waggle_probes::timeline::Options;
 use waggle_server::Flavour;
-use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_trace::waits::source::Source;
 use waggle_trace::waits::{Limits, Waits, graph};
 use waggle_wire::Connection;
 
+use server::server;
+
 const CLIENTS: u64 = 4;
 const STATEMENTS: u64 = 200;
-
-/// The server; `None`, aloud, where there is none or it may not be traced.
-fn server(flavour: Flavour) -> Option<Sandbox> {
-    let installed = installed_servers();
-    let found = installed.iter().any(|server| server.flavour == flavour);
-    if !need(flavour.name(), found, "no such server is installed") {
-        return None;
-    }
-    Some(Sandbox::start(&SandboxSpec::new(flavour)).expect("a throw-away server"))
-}
-
-fn need(name: &str, available: bool, why: &str) -> bool {
-    let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-    let is_required = required.split(',').any(|need| need.trim() == name);
-    assert!(available || !is_required, "{name} is required: {why}");
-    if !available {
-        // Past the capture of the test harness: a skip must be seen.
-        let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
-    }
-    available
-}
 
 fn connect(server: &Sandbox) -> Connection {
     Connection::connect(&server.dsn_socket()).expect("a connection")
@@ -55,16 +38,6 @@ fn load(server: &Sandbox) {
     });
 }
 
-fn now_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is writable, and the clock exists everywhere.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
-}
-
 fn program(pid: u32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).expect("its name");
     name.trim().to_owned()
@@ -74,11 +47,7 @@ fn program(pid: u32) -> String {
 fn traced(server: &Sandbox) -> Option<(Source, Waits)> {
     let name = program(server.pid());
     let attached = Source::attach(server.pid(), &name, &Options::default());
-    let why = attached.as_ref().err().map(ToString::to_string);
-    if !need("bpf", attached.is_ok(), &why.unwrap_or_default()) {
-        return None;
-    }
-    let mut source = attached.expect("it was needed");
+    let mut source = had("bpf", attached)?;
     let mut waits = Waits::new(&name, Limits::default());
     thread::scope(|scope| {
         let working = scope.spawn(|| load(server));
@@ -94,7 +63,7 @@ fn traced(server: &Sandbox) -> Option<(Source, Waits)> {
 }
 
 fn check(flavour: Flavour) {
-    let Some(server) = server(flavour) else {
+    let Some(server) = server(&SandboxSpec::new(flavour)) else {
         return;
     };
     let mut admin = connect(&server);

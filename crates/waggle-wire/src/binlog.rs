@@ -9,7 +9,7 @@
 //!                                      ├─ payload, mariadb   events inside of events
 //!                                      ├─ table_map    what the rows' columns are
 //!                                      └─ rows ─► value ─► text, LOAD DATA field, SQL literal
-//!                                                  └─ json, decimal, temporal
+//!                                                  └─ json, decimal, temporal, number
 //! ```
 //!
 //! Invariants: no bytes of a log make this module panic, loop or allocate past what the event
@@ -26,6 +26,7 @@ pub mod table_map;
 pub mod value;
 
 mod decimal;
+mod number;
 mod temporal;
 
 pub use decimal::Form as DecimalForm;

@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stats", &[]),
     ("wire", &[]),
     ("digest", &[]),
+    ("need", &[]),
     ("xtask", &[]),
 ];
 
@@ -46,6 +47,9 @@ const TEST_ARROWS: &[(&str, &[&str])] = &[
     ("trace", &["wire"]),
     ("symbols", &["server", "wire"]),
 ];
+
+/// What the tests of every crate may have: a skip is said in one way, as its reader knows one.
+const TEST_ARROW_OF_ALL: &str = "need";
 
 const MARK: &str = "<!-- arrows: checked against xtask/src/tidy/arrows.rs -->";
 
@@ -76,7 +80,8 @@ pub(super) fn check(tree: &[Source]) -> Vec<Violation> {
         };
         for arrow in arrows(&source.text) {
             let for_tests = arrow.test_only
-                && targets(TEST_ARROWS, from).is_some_and(|t| t.contains(&arrow.to.as_str()));
+                && (arrow.to == TEST_ARROW_OF_ALL
+                    || targets(TEST_ARROWS, from).is_some_and(|t| t.contains(&arrow.to.as_str())));
             if !(for_tests || allowed.contains(&arrow.to.as_str())) {
                 let only = match allowed {
                     [] => "on no other crate".to_owned(),
@@ -230,6 +235,11 @@ mod tests {
             violations(load, &format!("[dependencies]\n{body}")).len(),
             1
         );
+        let need = "waggle-need.workspace = true\n";
+        for (table, found) in [("dev-dependencies", 0), ("dependencies", 1)] {
+            let manifest = format!("[{table}]\n{need}");
+            assert_eq!(violations(load, &manifest).len(), found, "{table}");
+        }
     }
 
     #[test]

@@ -13,12 +13,11 @@ mod following;
 mod handing;
 mod keeper;
 mod news;
+mod pause;
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use waggle_probes::statement::{Options, Program};
 use waggle_server::discovery::{Discovery, Found};
 
@@ -42,11 +41,6 @@ pub use handing::Totals;
 use keeper::Keeper;
 pub use news::News;
 
-/// Pause between two turns: while statements come, and while none do.
-const PAUSE_BUSY: Duration = Duration::from_millis(20);
-const PAUSE_IDLE: Duration = Duration::from_millis(100);
-/// A turn that brought so many observations is followed by the next at once.
-const BACKLOG: usize = 8192;
 /// How often new servers are looked for and the host is sampled.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -326,47 +320,6 @@ impl Agent {
             pid: server.process.pid,
             why: why.to_owned(),
         });
-    }
-
-    /// How long to pause after a turn with so many observations.
-    pub fn pause(events: usize) -> Duration {
-        match events {
-            0 => PAUSE_IDLE,
-            // There may be more.
-            BACKLOG.. => Duration::ZERO,
-            _ => PAUSE_BUSY,
-        }
-    }
-
-    /// Waits for `pause`, or until a server ends, a signal comes, or `other` can be read; returns
-    /// whether it can.
-    pub fn wait(
-        &mut self,
-        pause: Duration,
-        other: Option<BorrowedFd<'_>>,
-        mut tap: Option<&mut (dyn Tap + '_)>,
-    ) -> bool {
-        let alive: Vec<usize> = (0..self.servers.len())
-            .filter(|i| self.servers[*i].ended.is_none())
-            .collect();
-        let mut fds: Vec<PollFd<'_>> = alive
-            .iter()
-            .map(|i| PollFd::new(&self.servers[*i].pidfd, PollFlags::IN))
-            .collect();
-        fds.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let timeout = Timespec {
-            tv_sec: pause.as_secs().cast_signed(),
-            tv_nsec: pause.subsec_nanos().into(),
-        };
-        if !matches!(poll(&mut fds, Some(&timeout)), Ok(count) if count > 0) {
-            return false;
-        }
-        let happened: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let ended = alive.iter().zip(&happened).filter(|(_, ended)| **ended);
-        for (index, _) in ended {
-            self.end(*index, "the server ended", reborrow(&mut tap));
-        }
-        other.is_some() && happened.last() == Some(&true)
     }
 
     /// Takes what happened since the last call.

@@ -8,6 +8,7 @@
 
 mod causes;
 mod clocks;
+mod contention;
 mod digests;
 pub(crate) mod redact;
 mod running;
@@ -15,25 +16,24 @@ mod samples;
 mod session_time;
 mod sums;
 mod table;
+mod tap;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::sync::Arc;
-
-use waggle_digest::{DigestId, carries_secret};
 
 use causes::Causes;
 pub use clocks::Clocks;
+use contention::Contention;
 use digests::Digests;
 pub use running::Going;
 use running::Running;
 pub use samples::SampleSettings;
 use samples::Sampler;
 use session_time::{Dimension, Split};
+pub use tap::{Hearers, Seen, Tap};
 
-use crate::lock::{Deadlock, LockKind, LockWait};
-use crate::locks::LockWatch;
+use crate::lock::{Deadlock, LockWait};
 use crate::sample::Sample;
 use crate::sessions::StatementEnd;
 use crate::source::{Observation, Summed};
@@ -51,11 +51,6 @@ const NOT_STATEMENTS: [u32; 7] = [
     25, // COM_STMT_CLOSE
     26, // COM_STMT_RESET
 ];
-
-/// Most ended waits and deadlocks held between two collections.
-const ENDED_MAX: usize = 4096;
-/// Most deadlocks in a view.
-const DEADLOCKS_SHOWN: usize = 16;
 
 /// Bounds, and what is kept of single statements.
 #[derive(Debug, Clone, Copy)]
@@ -78,40 +73,6 @@ impl Default for Settings {
     }
 }
 
-/// Is shown every captured statement, such as a log of all statements.
-pub trait Tap {
-    /// One statement; called in the order they ended.
-    fn statement(&mut self, seen: &Seen<'_>);
-}
-
-/// One captured statement, as a [`Tap`] may see it.
-#[derive(Debug)]
-pub struct Seen<'a> {
-    /// Which server.
-    pub server: ServerId,
-    /// Its process.
-    pub pid: u32,
-    /// Its end, us since 1970.
-    pub time_us: u64,
-    /// Percona's id.
-    pub digest: DigestId,
-    /// The statement; its text may carry a secret: show [`text`](Self::text).
-    pub statement: &'a Statement<'a>,
-    /// The text, or the fingerprint if the text may carry a secret or is not known.
-    pub text: Cow<'a, str>,
-    /// The text is the fingerprint.
-    pub redacted: bool,
-}
-
-/// Who else is told of every statement.
-#[derive(Default)]
-pub struct Hearers<'a, 'tap> {
-    /// Is shown every statement.
-    pub tap: Option<&'a mut (dyn Tap + 'tap)>,
-    /// Learns of sessions by the ends of their statements.
-    pub locks: Option<&'a mut LockWatch>,
-}
-
 /// Sums of one server.
 #[derive(Debug)]
 pub struct Aggregate {
@@ -132,11 +93,7 @@ pub struct Aggregate {
     hits: u64,
     lost: Causes,
     degraded: Causes,
-    waits: Vec<LockWait>,
-    waits_ended: [(u64, u64); 3],
-    deadlocks: Vec<Deadlock>,
-    deadlocks_shown: Vec<Deadlock>,
-    deadlock_count: u64,
+    contention: Contention,
 }
 
 impl Aggregate {
@@ -165,11 +122,7 @@ impl Aggregate {
             hits: 0,
             lost: Causes::known(lost),
             degraded: Causes::known(&["text_truncated", "fields_unread", "latency_unknown"]),
-            waits: Vec::new(),
-            waits_ended: [(0, 0); 3],
-            deadlocks: Vec::new(),
-            deadlocks_shown: Vec::new(),
-            deadlock_count: 0,
+            contention: Contention::default(),
         }
     }
 
@@ -190,7 +143,7 @@ impl Aggregate {
             Observation::Statement(statement) => self.statement(&statement, clocks, hearers),
             Observation::Summed(summed) => self.summed(&summed),
             Observation::LockWait(wait) => self.wait(wait),
-            Observation::Deadlock(deadlock) => self.deadlock(deadlock),
+            Observation::Deadlock(deadlock) => self.contention.deadlock(deadlock),
             Observation::Degraded { cause, count } => self.degraded.add(cause, count),
             Observation::Own(count) => self.own += count,
             Observation::Hits(count) => self.hits += count,
@@ -288,38 +241,6 @@ impl Aggregate {
         self.own_sessions.owns(statement.connection_id, text)
     }
 
-    #[cold]
-    fn show(
-        &mut self,
-        statement: &Statement<'_>,
-        clocks: Clocks,
-        known: Option<(DigestId, std::sync::Arc<str>)>,
-        tap: &mut (dyn Tap + '_),
-    ) {
-        let sql = match statement.text {
-            Text::Whole { sql, .. } => sql,
-            _ => b"",
-        };
-        let (digest, fingerprint) = match known {
-            Some((id, fingerprint)) => (id, fingerprint.to_string()),
-            None => self.digests.identify(sql),
-        };
-        let redacted = carries_secret(sql) || !matches!(statement.text, Text::Whole { .. });
-        tap.statement(&Seen {
-            server: self.server,
-            pid: self.pid,
-            time_us: clocks.realtime_us(statement.end_ns),
-            digest,
-            statement,
-            text: if redacted {
-                fingerprint.into()
-            } else {
-                String::from_utf8_lossy(sql)
-            },
-            redacted,
-        });
-    }
-
     fn summed(&mut self, summed: &Summed<'_>) {
         self.captured += summed.count;
         let split = Split::of_sums(summed.latency_ns, summed.cpu_ns);
@@ -343,27 +264,8 @@ impl Aggregate {
     }
 
     fn wait(&mut self, wait: LockWait) {
-        if !wait.ended {
-            return;
-        }
-        let (count, sum_us) = &mut self.waits_ended[kind_index(wait.kind)];
-        *count += 1;
-        *sum_us += wait.waited_us;
-        if self.waits.len() < ENDED_MAX {
-            self.waits.push(wait);
-        } else {
+        if !self.contention.wait(wait) {
             self.degraded.add("waits_dropped", 1);
-        }
-    }
-
-    fn deadlock(&mut self, deadlock: Deadlock) {
-        self.deadlock_count += 1;
-        if self.deadlocks_shown.len() == DEADLOCKS_SHOWN {
-            self.deadlocks_shown.remove(0);
-        }
-        self.deadlocks_shown.push(deadlock.clone());
-        if self.deadlocks.len() < ENDED_MAX {
-            self.deadlocks.push(deadlock);
         }
     }
 
@@ -376,12 +278,12 @@ impl Aggregate {
 
     /// Takes the waits that ended since the last call.
     pub fn take_waits(&mut self) -> Vec<LockWait> {
-        std::mem::take(&mut self.waits)
+        self.contention.take_waits()
     }
 
     /// Takes the deadlocks since the last call.
     pub fn take_deadlocks(&mut self) -> Vec<Deadlock> {
-        std::mem::take(&mut self.deadlocks)
+        self.contention.take_deadlocks()
     }
 
     /// Stops or resumes looking at texts: without, all statements are of one digest.
@@ -453,17 +355,7 @@ impl Aggregate {
             databases: self.databases.view(),
             hosts: self.hosts.view(),
         };
-        view.waits_ended = self.waits_ended;
-        view.deadlocks.clone_from(&self.deadlocks_shown);
-        view.deadlock_count = self.deadlock_count;
+        self.contention.fill(view);
         self.digests.make_room(clocks.monotonic_ns);
-    }
-}
-
-fn kind_index(kind: LockKind) -> usize {
-    match kind {
-        LockKind::Row => 0,
-        LockKind::Metadata => 1,
-        LockKind::Table => 2,
     }
 }

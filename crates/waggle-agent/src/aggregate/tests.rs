@@ -1,5 +1,5 @@
 use super::*;
-use crate::lock::{LockObject, Party};
+use crate::lock::{LockKind, LockObject, Party};
 use crate::source::SourceKind;
 use crate::statement::Work;
 use crate::view::ServerView;

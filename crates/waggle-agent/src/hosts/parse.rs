@@ -198,9 +198,10 @@ pub(super) fn io(text: &str) -> Option<(u64, u64)> {
     Some((of("read_bytes:")?, written.saturating_sub(cancelled)))
 }
 
-/// Time ready but not running, ns, from a `schedstat` of a thread.
-pub(super) fn run_delay_ns(text: &str) -> Option<u64> {
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
+/// Time ready but not running, ns, and how often it came to run, from a `schedstat` of a thread.
+pub(super) fn schedstat(text: &str) -> Option<(u64, u64)> {
+    let mut fields = text.split_ascii_whitespace().skip(1);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// Context switches, voluntary and forced, from a `status` of a thread.

@@ -2,13 +2,14 @@
 //!
 //! The kernel's task statistics (generic netlink, `TASKSTATS`) sum it up in one question; that
 //! takes `CAP_NET_ADMIN` and the host's process namespace. Else every thread's files are read,
-//! which is dear with hundreds of threads, so that is done no more often than keeps it below a
-//! thousandth of a core. Invariant: sums never go down; the sum of a walk keeps what threads had
-//! that have ended since, up to the last walk they were seen in.
+//! which is dear with hundreds of threads: of one that has not run since, the small file alone, and
+//! no more often than keeps it all below a two-thousandth of a core. Invariant: sums never go down;
+//! the sum of a walk keeps what threads had that have ended since, up to the last walk they were
+//! seen in.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -177,10 +178,27 @@ fn sums(stats: &[u8]) -> Option<Tasks> {
     })
 }
 
+/// What a walk found of one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Thread {
+    tasks: Tasks,
+    /// How often it came to run; 0 where the kernel does not count that.
+    runs: u64,
+}
+
+impl Thread {
+    /// Whether it has neither run since nor ran when it was looked at: as often as it came it has
+    /// gone, and each going was a switch.
+    fn has_slept_since(&self, runs: u64) -> bool {
+        let (voluntary, forced) = self.tasks.switches;
+        runs != 0 && runs == self.runs && voluntary.saturating_add(forced) >= runs
+    }
+}
+
 /// The same by reading every thread's files.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
-    seen: HashMap<u32, Tasks>,
+    seen: HashMap<u32, Thread>,
     ended: Tasks,
     next: Option<Instant>,
     latest: Tasks,
@@ -188,7 +206,7 @@ pub(super) struct Walk {
 
 impl Walk {
     /// Share of a core that walks may take: one in so many.
-    const SHARE: u32 = 1000;
+    const SHARE: u32 = 2000;
 
     /// Sums over the threads of process `pid`, as old as it takes to be cheap.
     ///
@@ -202,25 +220,12 @@ impl Walk {
         let dir = format!("/proc/{pid}/task");
         let mut now = HashMap::with_capacity(self.seen.len());
         for entry in fs::read_dir(&dir)? {
-            let Some(tid) = entry
+            let tid = entry
                 .ok()
-                .and_then(|e| e.file_name().to_str()?.parse::<u32>().ok())
-            else {
-                continue;
-            };
-            let text = |leaf| fs::read_to_string(format!("{dir}/{tid}/{leaf}")).ok();
+                .and_then(|e| e.file_name().to_str()?.parse::<u32>().ok());
             // A thread that ends in between keeps what it had the last time.
-            let read = text("schedstat").and_then(|t| parse::run_delay_ns(&t));
-            let switches = text("status").and_then(|t| parse::switches(&t));
-            if let (Some(run_delay_ns), Some(switches)) = (read, switches) {
-                now.insert(
-                    tid,
-                    Tasks {
-                        run_delay_ns,
-                        switches,
-                    },
-                );
-            }
+            let found = tid.and_then(|tid| Some((tid, self.look(&dir, tid)?)));
+            now.extend(found);
         }
         self.take(now);
         let cost = Duration::from_nanos(own_thread_cpu_ns().saturating_sub(begun_ns));
@@ -228,11 +233,27 @@ impl Walk {
         Ok(self.latest)
     }
 
+    fn look(&self, dir: &str, tid: u32) -> Option<Thread> {
+        let (run_delay_ns, runs) = parse::schedstat(&small(&format!("{dir}/{tid}/schedstat"))?)?;
+        let known = self.seen.get(&tid).filter(|t| t.has_slept_since(runs));
+        let switches = match known {
+            Some(thread) => thread.tasks.switches,
+            None => parse::switches(&small(&format!("{dir}/{tid}/status"))?)?,
+        };
+        let tasks = Tasks {
+            run_delay_ns,
+            switches,
+        };
+        Some(Thread { tasks, runs })
+    }
+
     /// Takes what a walk found in place of what the last one found.
-    fn take(&mut self, now: HashMap<u32, Tasks>) {
+    fn take(&mut self, now: HashMap<u32, Thread>) {
         for (tid, old) in std::mem::replace(&mut self.seen, now) {
+            let old = old.tasks;
             // A number may be another thread's by now, whose sums begin anew.
             let is_same = self.seen.get(&tid).is_some_and(|new| {
+                let new = new.tasks;
                 new.run_delay_ns >= old.run_delay_ns && new.switches.0 >= old.switches.0
             });
             if !is_same {
@@ -242,8 +263,15 @@ impl Walk {
         self.latest = self
             .seen
             .values()
-            .fold(self.ended, |sum, tasks| add(sum, *tasks));
+            .fold(self.ended, |sum, thread| add(sum, thread.tasks));
     }
+}
+
+/// A file of the kernel's that is shorter than a page, in one read: it is made anew for each.
+fn small(path: &str) -> Option<String> {
+    let mut text = [0; 4096];
+    let length = File::open(path).ok()?.read(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text[..length]).into_owned())
 }
 
 fn add(a: Tasks, b: Tasks) -> Tasks {
@@ -266,14 +294,69 @@ mod tests {
             run_delay_ns: n,
             switches: (n, n),
         };
+        let thread = |n| Thread {
+            tasks: tasks(n),
+            runs: 2 * n,
+        };
         let mut walk = Walk::default();
-        walk.take([(1, tasks(10)), (2, tasks(5))].into());
+        walk.take([(1, thread(10)), (2, thread(5))].into());
         assert_eq!(walk.latest, tasks(15));
         // 2 has ended; its number is used again, and 3 is new.
-        walk.take([(1, tasks(12)), (2, tasks(1)), (3, tasks(4))].into());
+        walk.take([(1, thread(12)), (2, thread(1)), (3, thread(4))].into());
         assert_eq!(walk.latest, tasks(5 + 12 + 1 + 4));
         walk.take(HashMap::new());
         assert_eq!(walk.latest, tasks(22));
+    }
+
+    #[test]
+    fn only_who_slept_all_the_time_is_not_looked_at_again() {
+        let thread = |switches, runs| Thread {
+            tasks: Tasks {
+                run_delay_ns: 1,
+                switches,
+            },
+            runs,
+        };
+        assert!(thread((5, 2), 7).has_slept_since(7));
+        assert!(!thread((5, 2), 7).has_slept_since(8), "it ran");
+        assert!(!thread((5, 1), 7).has_slept_since(7), "it was running");
+        assert!(!thread((5, 2), 0).has_slept_since(0), "not counted here");
+    }
+
+    #[test]
+    fn switches_of_a_sleeper_are_right_whether_or_not_they_are_read_again() {
+        let (wake, woken) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            // SAFETY: no preconditions.
+            tell.send(unsafe { libc::gettid() } as u32).unwrap();
+            while woken.recv().is_ok() {}
+        });
+        let tid = told.recv().unwrap();
+        let dir = format!("/proc/{}/task", std::process::id());
+        let status = || parse::switches(&small(&format!("{dir}/{tid}/status")).unwrap()).unwrap();
+        let mut walk = Walk::default();
+        let (mut reused, mut is_counted) = (0, false);
+        for _ in 0..200 {
+            wake.send(()).unwrap();
+            for _ in 0..2 {
+                let before = status();
+                let seen = walk.look(&dir, tid).unwrap();
+                let after = status();
+                let known = walk.seen.insert(tid, seen);
+                reused += u32::from(known.is_some_and(|k| k.has_slept_since(seen.runs)));
+                is_counted |= seen.runs > 0;
+                // It may go in between.
+                let switches = seen.tasks.switches;
+                assert!(
+                    before <= switches && switches <= after,
+                    "{before:?} {switches:?}"
+                );
+            }
+        }
+        drop(wake);
+        sleeper.join().unwrap();
+        assert!(reused > 0 || !is_counted, "nobody slept");
     }
 
     #[test]
@@ -281,6 +364,11 @@ mod tests {
         let mut walk = Walk::default();
         let found = walk.of_process(std::process::id()).unwrap();
         assert!(found.switches.0 + found.switches.1 > 0);
+        assert!(
+            walk.next
+                .is_some_and(|next| next > Instant::now() - Duration::from_secs(3600))
+        );
+        walk.next = Some(Instant::now() + Duration::from_secs(3600));
         // The second look is too early to walk again.
         assert_eq!(walk.of_process(std::process::id()).unwrap(), found);
         assert!(Walk::default().of_process(4_194_305).is_err());

@@ -59,14 +59,6 @@ pub struct Analysis {
     unknown_object: String,
 }
 
-fn kind_index(kind: LockKind) -> usize {
-    match kind {
-        LockKind::Row => 0,
-        LockKind::Metadata => 1,
-        LockKind::Table => 2,
-    }
-}
-
 impl Analysis {
     /// None yet. `edge_replaces` (MySQL): a newly reported blocker of a row lock takes the place
     /// of the one before. `unknown_object` is the reason given where table and mode are not known.
@@ -176,7 +168,7 @@ impl Analysis {
         let Some(open) = self.open.remove(&thd).filter(|open| open.has_begun) else {
             return;
         };
-        let sum = &mut self.ended_sums[kind_index(open.kind)];
+        let sum = &mut self.ended_sums[open.kind.index()];
         sum.0 += 1;
         sum.1 += end_ns.saturating_sub(open.since_ns) / 1000;
         if self.ended.len() >= PENDING_MAX {

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use waggle_agent::source::packets::{Listener, PacketPlan};
+use waggle_need::need;
 
-use crate::need::need;
 use crate::stage::{Ear, is_root};
 
 const PORT: u16 = 3306;

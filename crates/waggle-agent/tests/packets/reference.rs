@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use waggle_digest::{Fingerprinter, digest_id};
+use waggle_need::need;
 use waggle_wire::Connection;
 
-use crate::need::need;
 use crate::stage::{Ear, flavours, server, tcp};
 
 const LAST: &str = "SELECT 'the last one' AS sentinel";

@@ -3,11 +3,11 @@
 use std::process::Command;
 
 use waggle_agent::source::packets::PacketPlan;
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::sandbox::Sandbox;
 use waggle_wire::{Connection, Value};
 
-use crate::need::need;
 use crate::stage::{Ear, flavours, questions, server, tcp};
 
 /// What is expected of one statement: text, rows, affected, error.
@@ -128,7 +128,10 @@ fn what_ran_just_before_the_end_is_told() {
         let mut admin = Connection::connect(&server.dsn_socket()).expect("a connection");
         let mut connection = Connection::connect(&tcp(&server, "ssl-mode=disabled")).expect("TCP");
         for statements in [1, 2, 10, 300] {
-            let mut ear = Ear::at(&server);
+            let mut plan = PacketPlan::of(server.pid());
+            // Nobody reads meanwhile, and a block is handed over after some time however empty.
+            plan.ring_bytes = 64 << 20;
+            let mut ear = Ear::with(&plan);
             let before = questions(&mut admin);
             for _ in 0..statements {
                 connection.query(b"SELECT 'late'").expect("it runs");

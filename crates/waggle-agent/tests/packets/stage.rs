@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 use waggle_agent::source::packets::{PacketPlan, PacketSource};
 use waggle_agent::source::{Observation, Source};
 use waggle_agent::statement::{Statement, Text};
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::{Connection, Dsn};
-
-use crate::need::need;
 
 /// How long anything may take that takes a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::Connection;
-
-use crate::need::need;
 
 /// The flavours that are installed; a missing one is skipped aloud, or fails the test if
 /// `WAGGLE_REQUIRE` names it.

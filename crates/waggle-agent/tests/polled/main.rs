@@ -2,8 +2,6 @@
 //! PERFORMANCE_SCHEMA, the slow log.
 
 mod bed;
-#[path = "../need/mod.rs"]
-mod need;
 mod perfschema;
 mod samplers;
 mod slowlog;

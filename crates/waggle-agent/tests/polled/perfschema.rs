@@ -7,6 +7,7 @@ use waggle_agent::source::{Observation, Source};
 use waggle_agent::statement::Text;
 use waggle_digest::Fingerprinter;
 use waggle_server::Flavour;
+use waggle_wire::Connection;
 
 use crate::bed::{connect, flavours, server, wait_for};
 
@@ -83,6 +84,18 @@ fn ready(dsn: &waggle_wire::Dsn) -> PerfschemaSource {
     source
 }
 
+/// Waits until the server has filed so many statements: it does after it has answered them.
+fn await_filed(client: &mut Connection, like: &str, count: u64) {
+    let sql = format!(
+        "SELECT 1 FROM performance_schema.events_statements_summary_by_digest \
+         WHERE DIGEST_TEXT LIKE '{like}' AND COUNT_STAR >= {count}"
+    );
+    wait_for("what was sent to be filed", || {
+        let rows = client.query_rows(sql.as_bytes()).unwrap();
+        (!rows.is_empty()).then_some(())
+    });
+}
+
 fn until(source: &mut PerfschemaSource, sums: &mut ByText, text: &str, count: u64) -> Sums {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     wait_for(&format!("{count} of {text}"), || {
@@ -103,6 +116,7 @@ fn counts_are_those_that_were_sent() {
             .query(b"INSERT INTO t VALUES (1, 1), (2, 2)")
             .unwrap();
         client.query(b"SELECT a FROM t WHERE b = 1").unwrap();
+        await_filed(&mut client, "SELECT%WHERE%b%=%", 1);
         let mut source = ready(&server.dsn());
         let mut sums = ByText::new();
         for _ in 0..30 {
@@ -153,6 +167,7 @@ fn a_truncated_table_and_a_restart_count_nothing_twice() {
         for _ in 0..50 {
             client.query(b"DO 1").unwrap();
         }
+        await_filed(&mut client, "DO%", 50);
         let mut source = ready(&server.dsn());
         let mut sums = ByText::new();
         client.query(b"DO 1").unwrap();

@@ -2,6 +2,8 @@
 
 use waggle_agent::hosts::{ProcessSampler, StatusSampler};
 use waggle_server::Flavour;
+use waggle_server::sandbox::Sandbox;
+use waggle_wire::Connection;
 
 use crate::bed::{connect, flavours, server, wait_for};
 
@@ -112,6 +114,7 @@ fn lag_of_a_replica_that_replicates() {
         };
         client.query(change.as_bytes()).unwrap();
         client.query(start.as_bytes()).unwrap();
+        await_applied(&source, &mut client);
         let mut sampler = StatusSampler::new(&replica.dsn().into()).unwrap();
         let lag = wait_for("the lag", || {
             let status = sampler.sample();
@@ -127,6 +130,30 @@ fn lag_of_a_replica_that_replicates() {
         // Nothing was written on the source, so there is nothing to be behind of.
         assert_eq!(lag, [("near".to_owned(), 0.0)], "{flavour}");
     }
+}
+
+/// Waits until the replica has applied what opens its source's log and told that it has: until
+/// then MariaDB takes that log's age for its lag.
+fn await_applied(source: &Sandbox, client: &mut Connection) {
+    let is_mysql = source.flavour() == Flavour::MySql;
+    let (status, function) = match is_mysql {
+        true => ("SHOW BINARY LOG STATUS", "SOURCE_POS_WAIT"),
+        false => ("SHOW MASTER STATUS", "MASTER_POS_WAIT"),
+    };
+    let place = connect(source).query_rows(status.as_bytes()).unwrap();
+    let text = |at: usize| String::from_utf8_lossy(place[0][at].as_ref().unwrap()).into_owned();
+    let wait = format!("SELECT {function}('{}', {}, 60, 'near')", text(0), text(1));
+    let waited = client.query_rows(wait.as_bytes()).unwrap();
+    assert!(waited[0][0].as_ref().is_some_and(|events| events != b"-1"));
+    if is_mysql {
+        return;
+    }
+    let caught_up = b"SELECT 1 FROM information_schema.PROCESSLIST WHERE COMMAND = 'Slave_SQL' \
+                      AND STATE LIKE 'Slave has read all relay log%'";
+    wait_for("the replica to say that it has all", || {
+        let rows = client.query_rows(caught_up).unwrap();
+        (!rows.is_empty()).then_some(())
+    });
 }
 
 #[test]

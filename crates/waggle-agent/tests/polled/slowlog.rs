@@ -9,12 +9,12 @@ use waggle_agent::source::slowlog::{SlowlogError, SlowlogSource};
 use waggle_agent::source::{Observation, Source};
 use waggle_agent::statement::{Statement, Text};
 use waggle_digest::{Fingerprinter, digest_id};
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::sandbox::Sandbox;
 use waggle_wire::Connection;
 
 use crate::bed::{connect, flavours, server, wait_for};
-use crate::need::need;
 
 /// What a test looks at.
 #[derive(Debug, Clone, Default, PartialEq)]

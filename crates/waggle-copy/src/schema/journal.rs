@@ -10,9 +10,12 @@ use std::collections::BTreeSet;
 use waggle_wire::Connection;
 
 use super::deferral::Step;
-use super::{run, sql};
+use super::{sql, stoppable};
+use crate::control::Control;
 use crate::error::CopyError;
+use crate::job::Plan;
 use crate::progress::Job;
+use crate::session::run;
 use crate::table::Table;
 
 /// Which steps to do.
@@ -89,13 +92,15 @@ fn note_once(
 /// Does the steps of a table that are left, one after the other.
 ///
 /// # Errors
-/// What the target says.
+/// What the target says, also that a step was interrupted because the end was asked for.
 pub fn build(
     target: &mut Connection,
-    job: &Job,
+    plan: &Plan,
     table: &Table,
     build: Build,
+    control: &Control,
 ) -> Result<(), CopyError> {
+    let job = plan.job.name();
     let doing = format!(
         "building the {} of {}",
         build.kind().replace('-', " "),
@@ -104,7 +109,7 @@ pub fn build(
     let find = format!(
         "SELECT step, ddl FROM waggle_copy.journal WHERE job = '{}' AND table_no = {} \
          AND kind = '{}' AND is_done = 0 ORDER BY step",
-        job.name(),
+        job,
         table.number,
         build.kind()
     );
@@ -116,10 +121,12 @@ pub fn build(
             String::from_utf8_lossy(&value).into_owned()
         };
         let (step, change) = (text(0), text(1));
-        add_missing(target, table, build, &change, &doing)?;
+        let mut alter = |target: &mut Connection, sql: &str| {
+            stoppable::run(target, &plan.target, control, sql, &doing)
+        };
+        add_missing(target, table, build, &change, &mut alter, &doing)?;
         let done = format!(
-            "UPDATE waggle_copy.journal SET is_done = 1 WHERE job = '{}' AND step = {step}",
-            job.name()
+            "UPDATE waggle_copy.journal SET is_done = 1 WHERE job = '{job}' AND step = {step}"
         );
         run(target, &done, &doing)?;
     }
@@ -136,14 +143,15 @@ fn add_missing(
     table: &Table,
     build: Build,
     change: &str,
+    alter: &mut dyn FnMut(&mut Connection, &str) -> Result<(), CopyError>,
     doing: &str,
 ) -> Result<(), CopyError> {
     let mut left = missing(target, table, build, change)?;
     while !left.is_empty() {
         // Rows are the source's; checking them again would read every parent.
         run(target, "SET SESSION foreign_key_checks = 0", doing)?;
-        let alter = format!("ALTER TABLE {} {}", table.target.quoted(), left.join(", "));
-        let Err(error) = run(target, &alter, doing) else {
+        let sql = format!("ALTER TABLE {} {}", table.target.quoted(), left.join(", "));
+        let Err(error) = alter(target, &sql) else {
             return Ok(());
         };
         let is_answer = error.errno().is_some() && !error.is_lost();

@@ -224,3 +224,33 @@ fn keys_that_a_dead_process_builds_are_not_built_twice() {
         assert_eq!(one(&mut stage.source, show), one(&mut stage.target, show));
     }
 }
+
+/// The server would go on with the statement, and the copy wait for it.
+#[test]
+fn a_copy_that_is_stopped_does_not_wait_for_a_key() {
+    for flavour in flavours() {
+        let mut stage = Stage::new(flavour, "keys_stopped");
+        stage.hold();
+        let (plan, control) = (stage.plan.clone(), Arc::new(Control::new()));
+        let asked = Arc::clone(&control);
+        let copier = std::thread::spawn(move || job::run(&plan, &control, &mut |_| {}));
+        stage.altering(|ids| ids.len() == 1);
+        asked.stop();
+        // The holder's transaction is open all the time.
+        let deadline = Instant::now() + PATIENCE;
+        while !copier.is_finished() {
+            assert!(Instant::now() < deadline, "{flavour}: it waits on");
+            std::thread::yield_now();
+        }
+        let ended = copier.join().expect("no panic");
+        assert!(
+            matches!(ended, Err(CopyError::Stopped)),
+            "{flavour}: {ended:?}"
+        );
+        stage.altering(<[String]>::is_empty);
+        assert_ne!(stage.steps_left(), "0");
+        run(&mut stage.holder, "COMMIT");
+        assert_eq!(stage.copy().expect("a copy"), u64::from(ROWS));
+        stage.assert_whole();
+    }
+}

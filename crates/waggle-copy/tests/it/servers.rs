@@ -1,6 +1,5 @@
 //! The servers of this test binary, and what tests ask of them.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use waggle_copy::progress::Job;
 use waggle_copy::throttle::Limits;
 use waggle_copy::verify::Comparison;
 use waggle_copy::{Plan, Until};
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
@@ -45,12 +45,7 @@ fn start(flavour: Flavour) -> Option<Sandbox> {
     let is_there = installed_servers()
         .iter()
         .any(|server| server.flavour == flavour);
-    let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-    if !is_there {
-        let skip = format!("skipped: {}: no such server is installed", flavour.name());
-        let is_required = required.split(',').any(|need| need == flavour.name());
-        assert!(!is_required, "{skip}");
-        let _ = writeln!(std::io::stderr(), "{skip}");
+    if !need(flavour.name(), is_there, "no such server is installed") {
         return None;
     }
     let spec = SandboxSpec::new(flavour)

@@ -1,4 +1,5 @@
-//! The names: every family, its help, its labels. What a dashboard may rely on.
+//! The names: every family, its help, its labels. What a dashboard may rely on. Here those of all
+//! statements and of time; the others in a module for each thing that they are about.
 //!
 //! Conventions: prefix `waggle_`, base units (seconds, bytes), `_total` for counters. The label
 //! `server` is the server's instance on its host (port, socket or process id); `instance` is the
@@ -10,7 +11,7 @@
 
 use super::exposition::{Kind, Series, Visit};
 use super::page::{Page, ServerPage};
-use super::row::{self, BOUNDS_NS, CLASSES, Row, class_name};
+use super::row::{CLASSES, Row, class_name};
 use super::selection::Selection;
 
 /// Most labels that any series has.
@@ -43,114 +44,18 @@ impl Printer<'_> {
 /// Tells `to` every series of `page`.
 pub(super) fn visit(page: &Page<'_>, to: &mut dyn Visit) {
     let mut printer = Printer { to };
-    agent(page, &mut printer);
-    sinks(page, &mut printer);
-    digest_info(page, &mut printer);
+    super::agent::agent(page, &mut printer);
+    super::agent::sinks(page, &mut printer);
+    super::digests::info(page, &mut printer);
     statements(page, &mut printer);
     session_time(page, &mut printer);
-    histogram(page, &mut printer);
-    digest_sums(page, &mut printer);
+    super::digests::histogram(page, &mut printer);
+    super::digests::sums(page, &mut printer);
     super::instance::servers(page, &mut printer);
     super::instance::locks(page, &mut printer);
     super::instance::processes(page, &mut printer);
     super::instance::statuses(page, &mut printer);
     super::host::host(page, &mut printer);
-}
-
-fn agent(page: &Page<'_>, to: &mut Printer<'_>) {
-    let (view, is_new) = (page.view, page.is_new);
-    to.gauge("waggle_build_info", "Version of the agent; always 1.");
-    to.put(&[("version", env!("CARGO_PKG_VERSION"))], 1.0, is_new);
-    to.gauge(
-        "waggle_agent_start_time_seconds",
-        "When the agent began, since 1970.",
-    );
-    to.put(&[], seconds_of_us(view.started_us), is_new);
-    to.gauge(
-        "waggle_view_timestamp_seconds",
-        "When these numbers were taken, since 1970.",
-    );
-    to.put(&[], seconds_of_us(view.time_us), is_new);
-    to.counter(
-        "waggle_agent_cpu_seconds_total",
-        "Processor time of the agent itself.",
-    );
-    to.put(&[], view.own.cpu_s, is_new);
-    to.gauge(
-        "waggle_agent_resident_memory_bytes",
-        "Memory of the agent itself.",
-    );
-    to.put(&[], view.own.rss_bytes as f64, is_new);
-    if let Some(us) = view.own.server_us_per_statement {
-        to.gauge(
-            "waggle_agent_server_seconds_per_statement",
-            "Processor time of the server that watching one statement takes, as measured.",
-        );
-        to.put(&[], us / 1e6, is_new);
-    }
-    to.counter(
-        "waggle_agent_probe_hits_total",
-        "Hits of the agent's probes; of scheduler, context switches of the whole host.",
-    );
-    for probe in &view.own.probes {
-        to.put(&[("probe", probe.name)], probe.hits as f64, is_new);
-    }
-    to.counter(
-        "waggle_agent_probe_cpu_seconds_total",
-        "Processor time that the agent's probes took, by hits and measured cost of one.",
-    );
-    for probe in view.own.probes.iter().filter(|p| p.hit_ns() > 0.0) {
-        to.put(&[("probe", probe.name)], probe.cpu_s(), is_new);
-    }
-    to.gauge(
-        "waggle_agent_shed",
-        "What the agent leaves out now to keep within its budget; 1 for each.",
-    );
-    for what in &view.own.shed {
-        to.put(&[("what", what)], 1.0, is_new);
-    }
-}
-
-fn sinks(page: &Page<'_>, to: &mut Printer<'_>) {
-    let sinks = &page.view.sinks;
-    to.counter(
-        "waggle_sink_delivered_total",
-        "Records that a sink's other side acknowledged.",
-    );
-    for (sink, status) in sinks {
-        to.put(&[("sink", sink)], status.delivered as f64, page.is_new);
-    }
-    to.counter(
-        "waggle_sink_dropped_total",
-        "Records of a sink that will never be delivered, by cause.",
-    );
-    for (sink, status) in sinks {
-        for (cause, records) in &status.dropped {
-            to.put(&[("sink", sink), ("cause", cause)], *records as f64, false);
-        }
-    }
-    to.gauge(
-        "waggle_sink_waiting",
-        "Records of a sink that wait, in memory and on disk.",
-    );
-    for (sink, status) in sinks {
-        to.put(&[("sink", sink)], status.waiting as f64, page.is_new);
-    }
-}
-
-fn digest_info(page: &Page<'_>, to: &mut Printer<'_>) {
-    to.gauge(
-        "waggle_digest_info",
-        "Text of a digest, without literals; always 1. Join on digest.",
-    );
-    for info in &page.digests {
-        let labels = [
-            ("digest", &*info.digest),
-            ("fingerprint", info.fingerprint.as_str()),
-            ("summary", &*info.summary),
-        ];
-        to.put(&labels, 1.0, info.is_new);
-    }
 }
 
 fn statements(page: &Page<'_>, to: &mut Printer<'_>) {
@@ -281,121 +186,6 @@ fn classes(
         all[labels.len()] = ("class", name);
         let time = row.get(at).unwrap_or(0);
         to.put(&all[..=labels.len()], seconds_of_ns(time), is_new);
-    }
-}
-
-fn histogram(page: &Page<'_>, to: &mut Printer<'_>) {
-    to.to.family(
-        "waggle_statement_duration_seconds",
-        Kind::Histogram,
-        "Latencies of statements by digest, as the server's clock has them.",
-    );
-    let bounds = BOUNDS_NS.map(|ns| seconds_of_ns(ns).to_string());
-    for server in &page.servers {
-        for one in &server.digests {
-            let ids = [("server", server.name()), ("digest", &*one.label)];
-            let count = one.row.get(row::COUNT).unwrap_or(0) as f64;
-            let mut put = |suffix, labels: &[(&'static str, &str)], value| {
-                to.to.series(Series {
-                    suffix,
-                    labels,
-                    value,
-                    is_new: one.is_new,
-                });
-            };
-            for (at, bound) in bounds.iter().enumerate() {
-                let below = one.row.get(row::BUCKETS + at).unwrap_or(0) as f64;
-                put("_bucket", &[ids[0], ids[1], ("le", bound)], below);
-            }
-            put("_bucket", &[ids[0], ids[1], ("le", "+Inf")], count);
-            let sum = one.row.get(row::LATENCY_NS).unwrap_or(0);
-            put("_sum", &ids, seconds_of_ns(sum));
-            put("_count", &ids, count);
-        }
-    }
-}
-
-/// Counters of a digest: place in its row, name, help; ns become seconds.
-const SUMS: &[(usize, &str, &str)] = &[
-    (row::ERRORS, "errors_total", "Statements that failed."),
-    (row::ROWS_SENT, "rows_sent_total", "Rows sent to clients."),
-    (
-        row::ROWS_EXAMINED,
-        "rows_examined_total",
-        "Rows read from the storage engines.",
-    ),
-    (row::ROWS_AFFECTED, "rows_affected_total", "Rows changed."),
-    (row::WARNINGS, "warnings_total", "Warnings raised."),
-    (
-        row::LOCK_NS,
-        "lock_seconds_total",
-        "Lock time, as the server itself counts it.",
-    ),
-    (
-        row::TMP_TABLES,
-        "tmp_tables_total",
-        "Temporary tables made.",
-    ),
-    (
-        row::TMP_DISK_TABLES,
-        "tmp_disk_tables_total",
-        "Temporary tables made on disk.",
-    ),
-    (
-        row::FULL_SCANS,
-        "full_scans_total",
-        "Statements that read a table from end to end.",
-    ),
-    (
-        row::FULL_JOINS,
-        "full_joins_total",
-        "Statements that joined without a key.",
-    ),
-    (
-        row::NO_INDEX,
-        "no_index_total",
-        "Statements that used no index or no good one.",
-    ),
-    (
-        row::STORAGE_READ,
-        "storage_read_bytes_total",
-        "Bytes read from storage.",
-    ),
-    (
-        row::STORAGE_WRITTEN,
-        "storage_written_bytes_total",
-        "Bytes written to storage.",
-    ),
-    (
-        row::SWITCHES_VOLUNTARY,
-        "voluntary_switches_total",
-        "Context switches that threads asked for.",
-    ),
-    (
-        row::SWITCHES_FORCED,
-        "forced_switches_total",
-        "Context switches that were forced on threads.",
-    ),
-];
-
-fn digest_sums(page: &Page<'_>, to: &mut Printer<'_>) {
-    for (at, name, help) in SUMS {
-        let help = format!("{} By digest.", help);
-        to.counter(&format!("waggle_statement_{name}"), &help);
-        for server in &page.servers {
-            for one in &server.digests {
-                let Some(sum) = one.row.get(*at) else {
-                    continue;
-                };
-                let value = if *at == row::LOCK_NS {
-                    seconds_of_ns(sum)
-                } else {
-                    sum as f64
-                };
-                let labels = [("server", server.name()), ("digest", &*one.label)];
-                to.put(&labels, value, one.is_new);
-            }
-        }
     }
 }
 

@@ -6,6 +6,8 @@
 //!
 //! Invariant: the number of series is bounded by settings, not by what the servers do.
 
+mod agent;
+mod digests;
 mod exposition;
 mod host;
 mod http;

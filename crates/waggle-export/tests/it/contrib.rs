@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use waggle_agent::sink::Sink;
 use waggle_export::prometheus::{Bounds, Exposition};
+use waggle_need::{program, skip};
 
 use crate::fixture::{digest, server, view};
-use crate::need;
 use crate::pushed::{Agent, delivered, push, start};
 use crate::store::{Brand, Store};
 
@@ -193,9 +193,9 @@ fn alerts_name_only_what_is_served() {
 }
 
 fn promtool() -> Option<String> {
-    let found = need::program(&["promtool"]);
+    let found = program(&["promtool"]);
     if found.is_none() {
-        need::skip("prometheus", "promtool is not installed");
+        skip("prometheus", "promtool is not installed");
     }
     found
 }
@@ -272,8 +272,8 @@ fn alerts_fire_when_they_should() {
 
 #[test]
 fn systemd_takes_the_unit() {
-    let Some(analyze) = need::program(&["systemd-analyze"]) else {
-        need::skip("systemd", "systemd-analyze is not installed");
+    let Some(analyze) = program(&["systemd-analyze"]) else {
+        skip("systemd", "systemd-analyze is not installed");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

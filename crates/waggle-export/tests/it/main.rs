@@ -4,7 +4,6 @@
 mod clickhouse;
 mod contrib;
 mod fixture;
-mod need;
 mod otlp;
 mod promtool;
 mod pushed;

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use waggle_export::prometheus::{Bounds, Exposition};
+use waggle_need::{program, skip};
 
 use crate::fixture::{digest, hostile, server, time, view};
-use crate::need;
 
 /// The value of the one line that begins with `series` and a space.
 fn value(text: &str, series: &str) -> f64 {
@@ -22,8 +22,8 @@ fn value(text: &str, series: &str) -> f64 {
 
 #[test]
 fn names_and_types_are_as_prometheus_wants_them() {
-    let Some(promtool) = need::program(&["promtool"]) else {
-        need::skip("prometheus", "promtool is not installed");
+    let Some(promtool) = program(&["promtool"]) else {
+        skip("prometheus", "promtool is not installed");
         return;
     };
     let mut servers = vec![

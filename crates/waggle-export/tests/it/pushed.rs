@@ -9,9 +9,9 @@ use waggle_agent::view::View;
 use waggle_export::prometheus::{Bounds, Exposition};
 use waggle_export::remote_write::{RemoteWrite, Settings};
 use waggle_export::spool::Limits;
+use waggle_need::{is_root, need};
 
 use crate::fixture::{digest, hostile, server, view};
-use crate::need;
 use crate::store::{self, Answer, Brand, Labels, Samples, Store, until};
 
 const CONSTANT: [(&str, &str); 2] = [("instance", "db1"), ("job", "waggle")];
@@ -286,8 +286,7 @@ fn a_clock_that_steps_back_costs_views_not_order() {
 /// On a file system of 300 KiB: what it cannot hold is counted, what it holds arrives.
 #[test]
 fn a_full_disk_costs_samples_that_are_counted() {
-    if !rustix::process::geteuid().is_root() {
-        need::skip("root", "mounting a small file system takes root");
+    if !need("root", is_root(), "mounting a small file system takes root") {
         return;
     }
     let Some(mut store) = Store::start(Brand::Prometheus) else {

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use waggle_agent::sink::Sink;
 use waggle_agent::view::View;
 use waggle_export::prometheus::{Bounds, Exposition, Listen, Prometheus, Settings};
+use waggle_need::{is_root, need};
 
 use crate::fixture::{digest, hostile, server, view};
-use crate::need;
 use crate::store::{self, Brand, Store, until};
 
 fn serve(interval: Duration) -> Prometheus {
@@ -211,8 +211,11 @@ fn a_page_is_made_once_a_view() {
 /// as it is.
 #[test]
 fn a_page_goes_packed_to_who_is_elsewhere() {
-    if !rustix::process::geteuid().is_root() {
-        need::skip("root", "a network namespace of its own takes root");
+    if !need(
+        "root",
+        is_root(),
+        "a network namespace of its own takes root",
+    ) {
         return;
     }
     // A thread of its own, for its network is its own: it goes when the thread ends.

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-
-use crate::need;
+use waggle_need::{program, skip};
 
 /// How long anything may take before the test gives up on it.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -82,8 +81,8 @@ impl Store {
 
     /// One that is not running yet.
     pub(crate) fn prepare(brand: Brand) -> Option<Self> {
-        let Some(program) = need::program(&[brand.package()]) else {
-            need::skip(brand.package(), "it is not installed");
+        let Some(program) = program(&[brand.package()]) else {
+            skip(brand.package(), "it is not installed");
             return None;
         };
         Some(Self {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use waggle_need::need;
+
 use super::*;
 use crate::driver::mysql::MySql;
 use crate::driver::{Driver, DriverError};
@@ -16,10 +18,7 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// True where this kernel has what the tests need; the engine falls back to threads elsewhere.
 fn available() -> bool {
-    if !is_available() {
-        eprintln!("skipped: io_uring: this kernel refuses it");
-    }
-    is_available()
+    need("io_uring", is_available(), "this kernel refuses it")
 }
 
 /// A server that answers every message with the same bytes, doubled.

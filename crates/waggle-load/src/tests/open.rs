@@ -1,13 +1,15 @@
 //! The open loop, limits of events, and what snapshots say of them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Condvar, OnceLock};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use waggle_stats::arrivals::{Arrivals, Spacing};
 
-use super::*;
-use crate::Overflow;
+use super::{CONNECT, PATIENCE, lua, run_to_end, spec, start};
+use crate::driver::Outcome;
+use crate::driver::scripted::Scripted;
+use crate::{Load, LoadError, LoadSpec, LoadState, Overflow};
 
 const EVENT: &str = "function event() con:query('SELECT') end";
 

@@ -1,10 +1,17 @@
 //! Lost connections, refused starts, threads that do not end, and what scripts count.
 
-use super::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{CONNECT, PATIENCE, lua, run_to_end, spec, start};
 use crate::command::shared;
 use crate::context::Context;
+use crate::driver::scripted::{Scripted, ScriptedDriver, server_error};
+use crate::driver::{DriverError, Outcome};
 use crate::rand::{Rand, RandSettings, UniqueSource};
 use crate::tally::Tally;
+use crate::{LoadError, LoadState};
 
 fn lost() -> DriverError {
     DriverError::Lost {

@@ -110,11 +110,12 @@ impl BurnProbe {
     /// The map cannot be read.
     pub fn counters(&self) -> Result<BurnCounters, ProbeError> {
         use types::burn_counters as in_kernel;
-        let [hits, unfinished, burned_ns] = self.object.sums([
+        let places = [
             offset_of!(in_kernel, hits),
             offset_of!(in_kernel, unfinished),
             offset_of!(in_kernel, burned_ns),
-        ])?;
+        ];
+        let [hits, unfinished, burned_ns] = self.object.sums("counters", places)?;
         Ok(BurnCounters {
             hits,
             unfinished,

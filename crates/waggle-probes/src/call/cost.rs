@@ -3,16 +3,14 @@
 //!
 //! The traps' figure is that of a tight loop: caches are warm. In a server the same costs more.
 
-use std::fs;
 use std::path::Path;
-use std::time::Instant;
 
 use super::{CallProbe, NOTHING, ProbeError};
-use waggle_symbols::site::Register;
+use crate::own;
 use waggle_symbols::{Site, TrapCost};
 
-/// Calls a round, and rounds: the least of the rounds is taken, as interruptions only add. A round
-/// is short, so that on a busy host there are some that nothing interrupts.
+/// Calls a round, and rounds. A round is short, so that on a busy host there are some that nothing
+/// interrupts.
 const CALLS: u32 = 200;
 const ROUNDS: u32 = 100;
 
@@ -49,52 +47,18 @@ pub fn pair_ns(probe: &CallProbe, trap: TrapCost) -> Result<f64, ProbeError> {
         TrapCost::Emulated => (emulated, vec![0x55]),
         TrapCost::SingleStepped => (stepped, vec![0x89, 0xf8]),
     };
-    let site = own_site(function, bytes, trap)?;
-    let bare = least_ns_per_call(function);
+    let site = Site {
+        bytes,
+        instruction: String::new(),
+        trap,
+        ..own::site("waggle's own", function as *const ())?
+    };
+    let bare = own::least_ns_per_call(function, CALLS, ROUNDS);
     let sites = [site];
     let this = std::process::id();
     let binary = Path::new("/proc/self/exe");
     let _returns = probe.attach_at(this, binary, NOTHING, &sites, true)?;
     let _entries = probe.attach_at(this, binary, NOTHING, &sites, false)?;
-    let probed = least_ns_per_call(function);
+    let probed = own::least_ns_per_call(function, CALLS, ROUNDS);
     Ok((probed - bare).max(0.0))
-}
-
-fn least_ns_per_call(function: extern "C" fn()) -> f64 {
-    let round = || {
-        let start = Instant::now();
-        for _ in 0..CALLS {
-            std::hint::black_box(function)();
-        }
-        start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
-    };
-    (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
-}
-
-/// Where one of the functions above stands in this program's file.
-fn own_site(function: extern "C" fn(), bytes: Vec<u8>, trap: TrapCost) -> Result<Site, ProbeError> {
-    let address = function as *const () as u64;
-    let maps = fs::read_to_string("/proc/self/maps").map_err(|source| ProbeError::Io {
-        doing: "reading /proc/self/maps".into(),
-        source,
-    })?;
-    let file_offset = maps.lines().find_map(|line| {
-        let mut parts = line.split_ascii_whitespace();
-        let (start, end) = parts.next()?.split_once('-')?;
-        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (start, end) = (hex(start)?, hex(end)?);
-        let offset = hex(parts.nth(1)?)?;
-        (start..end)
-            .contains(&address)
-            .then(|| address - start + offset)
-    });
-    Ok(Site {
-        function: "waggle's own".into(),
-        file_offset: file_offset.unwrap_or(0),
-        function_offset: 0,
-        bytes,
-        instruction: String::new(),
-        register: Register(7),
-        trap,
-    })
 }

@@ -30,13 +30,16 @@ pub use crate::object::ProbeError;
 
 use std::fs;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::path::Path;
 
-use libbpf_rs::{Link, MapCore, MapFlags, UprobeMultiOpts, UprobeOpts};
+use libbpf_rs::{Link, MapCore, MapFlags};
 use waggle_symbols::Site;
 
 use crate::kernel;
-use crate::object::{Loaded, check_bytes, detach_all, refused, set_initial};
+use crate::object::{Loaded, Uprobe, check_bytes, detach_all, refused, set_initial};
+use crate::plain::{Plain, bytes_of};
+use crate::record::half;
 use crate::ring::{Ring, ring_bytes};
 use plan::Plan;
 use skeleton::types;
@@ -128,35 +131,29 @@ impl CallProbe {
             check_bytes(binary, site.file_offset, &site.bytes)?;
         }
         let pid = pid.cast_signed();
-        let program = self.object.program(program);
-        let offset = |site: &Site| usize::try_from(site.file_offset).unwrap_or(usize::MAX);
-        let refused = |site: String, source| ProbeError::Attach {
-            path: binary.to_path_buf(),
-            site,
-            source,
+        let places = sites.iter().zip(0..).map(|(site, cookie)| Uprobe {
+            offset: site.file_offset,
+            cookie,
+            ..Uprobe::default()
+        });
+        let places: Vec<Uprobe> = places.collect();
+        let link = |at: Range<usize>| {
+            let link = self
+                .object
+                .uprobes(pid, binary, program, &places[at.clone()], returns);
+            link.map_err(|source| {
+                let names: Vec<_> = sites[at].iter().map(|s| s.function.as_str()).collect();
+                ProbeError::Attach {
+                    path: binary.to_path_buf(),
+                    site: names.join(", "),
+                    source,
+                }
+            })
         };
         if kernel::has_uprobe_multi() {
-            let options = UprobeMultiOpts {
-                offsets: sites.iter().map(offset).collect(),
-                cookies: (0..).take(sites.len()).collect(),
-                retprobe: returns,
-                ..Default::default()
-            };
-            let link = program.attach_uprobe_multi_with_opts(pid, binary, "", options);
-            let names: Vec<_> = sites.iter().map(|s| s.function.as_str()).collect();
-            return Ok(vec![link.map_err(|e| refused(names.join(", "), e))?]);
+            return Ok(vec![link(0..sites.len())?]);
         }
-        let one = |(site, number): (&Site, u64)| {
-            let options = UprobeOpts {
-                cookie: number,
-                retprobe: returns,
-                ..Default::default()
-            };
-            program
-                .attach_uprobe_with_opts(pid, binary, offset(site), options)
-                .map_err(|source| refused(site.function.clone(), source))
-        };
-        sites.iter().zip(0..).map(one).collect()
+        (0..sites.len()).map(|at| link(at..at + 1)).collect()
     }
 
     /// Calls that begin from now on are counted. Returns the time, ns of the monotonic clock.
@@ -254,7 +251,7 @@ impl CallProbe {
             // A thread may end between the two.
             map.lookup(&key, MapFlags::ANY).ok().flatten()
         });
-        let depth = threads.map(|thread| read::half(&thread, at));
+        let depth = threads.filter_map(|thread| half(&thread, at));
         Ok(depth.map(u64::from).sum())
     }
 
@@ -272,7 +269,8 @@ impl CallProbe {
     /// # Errors
     /// The map cannot be read.
     pub fn counters(&self) -> Result<Counters, ProbeError> {
-        self.object.sums(Counters::PLACES).map(Counters::of)
+        let sums = self.object.sums("counters", Counters::PLACES);
+        sums.map(Counters::of)
     }
 
     /// What the programs took since the kernel counts, which it does while
@@ -295,12 +293,10 @@ fn trampoline_in(maps: &str) -> Option<u64> {
     u64::from_str_radix(start, 16).ok()
 }
 
-/// What the kernel half reads of a plain value.
-fn bytes_of<T>(value: &T) -> &[u8] {
-    // SAFETY: used for the two generated types below, which are plain integers without padding;
-    // the value is borrowed as long as the bytes.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
+// SAFETY: integers without padding.
+unsafe impl Plain for types::call_config {}
+// SAFETY: integers without padding.
+unsafe impl Plain for types::call_control {}
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 use std::mem::offset_of;
 
 use super::skeleton::types;
+use crate::record;
 
 /// Why a thread was off its processor, in the order of every array of times by reason.
 pub const REASONS: [&str; 6] = ["runnable", "futex", "disk", "network", "sleep", "other"];
@@ -271,13 +272,11 @@ impl Counters {
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes.get(at..at + 8).and_then(|b| b.try_into().ok());
-    word.map_or(0, u64::from_ne_bytes)
+    record::word(bytes, at).unwrap_or(0)
 }
 
-pub(super) fn half(bytes: &[u8], at: usize) -> u32 {
-    let half = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
-    half.map_or(0, u32::from_ne_bytes)
+fn half(bytes: &[u8], at: usize) -> u32 {
+    record::half(bytes, at).unwrap_or(0)
 }
 
 fn by_reason(bytes: &[u8], at: usize) -> [u64; REASONS.len()] {

@@ -9,6 +9,7 @@ use waggle_symbols::usdt::{Argument, Operand, Probe};
 use waggle_symbols::{LatchLayout, Site};
 
 use super::types;
+use crate::plain::Plain;
 
 /// A static probe of a program, as the original article's patch has them.
 #[derive(Debug, Clone)]
@@ -146,8 +147,5 @@ pub(super) fn config(
     config
 }
 
-pub(super) fn bytes_of(config: &types::latch_config) -> &[u8] {
-    let size = size_of::<types::latch_config>();
-    // SAFETY: the type is plain integers without padding, and is borrowed as long as the bytes.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size) }
-}
+// SAFETY: integers without padding.
+unsafe impl Plain for types::latch_config {}

@@ -28,12 +28,12 @@ pub use record::{Record, Sleep, Source};
 use std::mem::offset_of;
 use std::path::Path;
 
-use libbpf_rs::{Link, UprobeMultiOpts, UprobeOpts};
-use waggle_symbols::{LatchHook, LatchLayout, Site};
+use libbpf_rs::Link;
+use waggle_symbols::{LatchHook, LatchLayout, Site, TrapCost};
 
-use crate::kernel;
 pub use crate::object::ProbeError;
-use crate::object::{Loaded, check_bytes, detach_all, refused, set_initial};
+use crate::object::{Loaded, Uprobe, check_bytes, detach_all, refused, set_initial};
+use crate::plain::bytes_of;
 use crate::ring::{Ring, ring_bytes};
 use crate::timeline::{Areas, Head};
 use skeleton::types;
@@ -141,8 +141,7 @@ impl LatchProbe {
         let config = config::config(pid, layout, thread_number, statics, options.bitset);
         let object = Loaded::load(OBJECT, |name, map| {
             if name.ends_with(".rodata") {
-                let bytes = config::bytes_of(&config);
-                set_initial(map, offset_of!(types::rodata, config), bytes);
+                set_initial(map, offset_of!(types::rodata, config), bytes_of(&config));
             } else if name == "events" {
                 let bytes = ring_bytes(options.ring_bytes);
                 map.set_max_entries(bytes).map_err(refused)?;
@@ -190,9 +189,8 @@ impl LatchProbe {
         let sites = order.iter().filter_map(|hook| layout.site(*hook));
         let mut placed = Vec::new();
         for site in sites {
-            let program = program(site.hook);
-            let one = self.attach(binary, program, &site.site, 0, 0);
-            placed.push(with_name(site.hook.as_str(), one));
+            let name = site.hook.as_str();
+            placed.push(self.attach(name, binary, program(site.hook), &site.site, (0, 0)));
         }
         placed
     }
@@ -203,18 +201,12 @@ impl LatchProbe {
         let mut placed = Vec::new();
         for (name, point) in points {
             let made = self.object.program(name).attach_raw_tracepoint(point);
-            let refused = match made {
-                Ok(link) => {
-                    self.links.push(link);
-                    None
-                }
-                Err(error) => Some(error.to_string()),
-            };
+            let made = made.map_err(|error| error.to_string());
             placed.push(Placed {
                 name: "futex".into(),
                 place: format!("raw tracepoint {point}"),
                 emulated: None,
-                refused,
+                refused: self.keep(made),
             });
         }
         placed
@@ -224,74 +216,51 @@ impl LatchProbe {
     pub fn attach_static(&mut self, statics: &[StaticProbe]) -> Vec<Placed> {
         let mut placed = Vec::new();
         for (cookie, probe) in (0u64..).zip(statics.iter().take(STATIC_MAX)) {
-            let program = probe.program();
-            let semaphore = probe.semaphore.unwrap_or(0);
-            let one = self.attach(&probe.binary, program, &probe.site, cookie, semaphore);
-            placed.push(with_name(probe.name(), one));
+            let (name, program) = (probe.name(), probe.program());
+            let read = (cookie, probe.semaphore.unwrap_or(0));
+            placed.push(self.attach(name, &probe.binary, program, &probe.site, read));
         }
         placed
     }
 
+    /// Attaches `program` at `site`, for what is called `name` in reports.
     fn attach(
         &mut self,
-        binary: &Path,
         name: &str,
+        binary: &Path,
+        program: &str,
         site: &Site,
-        cookie: u64,
-        semaphore: u64,
+        (cookie, semaphore): (u64, u64),
     ) -> Placed {
+        let pid = i32::try_from(self.pid).unwrap_or(i32::MAX);
+        let place = Uprobe {
+            offset: site.file_offset,
+            cookie,
+            semaphore,
+        };
         let made = check_bytes(binary, site.file_offset, &site.bytes)
             .map_err(|error| error.to_string())
             .and_then(|()| {
-                self.uprobe(binary, name, site, cookie, semaphore)
-                    .map_err(|error| error.to_string())
+                let made = self.object.uprobes(pid, binary, program, &[place], false);
+                made.map_err(|error| error.to_string())
             });
-        let refused = match made {
+        Placed {
+            name: name.to_owned(),
+            place: format!("{}+{:#x}", site.function, site.function_offset),
+            emulated: Some(site.trap == TrapCost::Emulated),
+            refused: self.keep(made),
+        }
+    }
+
+    /// Keeps what was attached; returns why it was not.
+    fn keep(&mut self, made: Result<Link, String>) -> Option<String> {
+        match made {
             Ok(link) => {
                 self.links.push(link);
                 None
             }
             Err(why) => Some(why),
-        };
-        Placed {
-            name: name.to_owned(),
-            place: format!("{}+{:#x}", site.function, site.function_offset),
-            emulated: Some(site.trap == waggle_symbols::TrapCost::Emulated),
-            refused,
         }
-    }
-
-    fn uprobe(
-        &self,
-        binary: &Path,
-        name: &str,
-        site: &Site,
-        cookie: u64,
-        semaphore: u64,
-    ) -> Result<Link, libbpf_rs::Error> {
-        let pid = i32::try_from(self.pid).unwrap_or(i32::MAX);
-        let offset = usize::try_from(site.file_offset).unwrap_or(usize::MAX);
-        let semaphore = usize::try_from(semaphore).unwrap_or(0);
-        let program = self.object.program(name);
-        if kernel::has_uprobe_multi() {
-            let options = UprobeMultiOpts {
-                offsets: vec![offset],
-                cookies: vec![cookie],
-                ref_ctr_offsets: if semaphore == 0 {
-                    Vec::new()
-                } else {
-                    vec![semaphore]
-                },
-                ..Default::default()
-            };
-            return program.attach_uprobe_multi_with_opts(pid, binary, "", options);
-        }
-        let options = UprobeOpts {
-            cookie,
-            ref_ctr_offset: semaphore,
-            ..Default::default()
-        };
-        program.attach_uprobe_with_opts(pid, binary, offset, options)
     }
 
     /// Leaves the process alone. What was recorded can still be read.
@@ -326,16 +295,23 @@ impl LatchProbe {
     /// What the kernel half counted so far.
     pub fn counters(&self) -> Counters {
         use types::latch_counters as c;
-        use types::unwind_counters as u;
-        let sum = |map, at| self.object.sum(map, at);
+        let counted = [
+            offset_of!(c, hits),
+            offset_of!(c, records),
+            offset_of!(c, lost),
+            offset_of!(c, sets),
+        ];
+        let counted = self.object.sums("counters", counted);
+        let [hits, records, lost, sets] = counted.unwrap_or_default();
+        let [stacks, _, cut, unsent] = self.object.walked();
         Counters {
-            hits: sum("counters", offset_of!(c, hits)),
-            records: sum("counters", offset_of!(c, records)),
-            lost: sum("counters", offset_of!(c, lost)),
-            sets: sum("counters", offset_of!(c, sets)),
-            stacks: sum("unwind_counters", offset_of!(u, stacks)),
-            cut: sum("unwind_counters", offset_of!(u, cut)),
-            unsent: sum("unwind_counters", offset_of!(u, unsent)),
+            hits,
+            records,
+            lost,
+            sets,
+            stacks,
+            cut,
+            unsent,
         }
     }
 
@@ -347,19 +323,10 @@ impl LatchProbe {
     }
 
     /// Name, runs and total run time (ns) of each program that ran, as the kernel counted them
-    /// while [`kernel::RunTimeStats`] was held.
+    /// while [`RunTimeStats`](crate::kernel::RunTimeStats) was held.
     pub fn run_times(&self) -> Vec<(&'static str, u64, u64)> {
-        let times = PROGRAMS.iter().filter_map(|name| {
-            let (runs, ns) = self.object.run_time(name)?;
-            (runs > 0).then_some((*name, runs, ns))
-        });
-        times.collect()
-    }
-}
-
-fn with_name(name: &str, placed: Placed) -> Placed {
-    Placed {
-        name: name.to_owned(),
-        ..placed
+        let mut times = self.object.run_times(&PROGRAMS);
+        times.retain(|(_, runs, _)| *runs > 0);
+        times
     }
 }

@@ -160,6 +160,7 @@ fn sleep(record: &[u8], key: u64) -> Option<Sleep<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::random;
 
     #[test]
     fn the_two_shapes_begin_alike() {
@@ -174,13 +175,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_a_record_or_none() {
-        let mut state = 0x853c_49e6_748f_ea9b_u64;
-        let mut random = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state >> 11
-        };
+        let mut random = random(0x853c_49e6_748f_ea9b);
         let mut seen = [0; 4];
         for _ in 0..50_000 {
             let length = usize::try_from(random() % 420).unwrap();

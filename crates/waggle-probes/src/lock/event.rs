@@ -3,6 +3,7 @@
 //! Invariant: any bytes of the right length are an event or none; nothing is trusted beyond that.
 
 use super::skeleton::types;
+use crate::plain::{Plain, value_in};
 
 /// A session of the server, as a probe saw it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -112,7 +113,7 @@ pub struct LockEvent<'a> {
 
 impl<'a> LockEvent<'a> {
     pub(super) fn parse(record: &'a [u8]) -> Option<Self> {
-        let event: &types::lock_event = cast(record)?;
+        let event: &types::lock_event = value_in(record)?;
         let one = Thread {
             thd: event.one,
             connection_id: event.one_id,
@@ -133,7 +134,7 @@ impl<'a> LockEvent<'a> {
             },
             2 => LockReport::RowEnd { waiter: one },
             3 => {
-                let deadlock: &types::lock_deadlock = cast(record)?;
+                let deadlock: &types::lock_deadlock = value_in(record)?;
                 let count = usize::try_from(event.count).ok()?.min(deadlock.thd.len());
                 LockReport::RowDeadlock {
                     victim: one,
@@ -152,7 +153,7 @@ impl<'a> LockEvent<'a> {
                 is_decided: event.value != 0,
             },
             7 => {
-                let metadata: &types::lock_metadata = cast(record)?;
+                let metadata: &types::lock_metadata = value_in(record)?;
                 let length = usize::try_from(metadata.key_length).ok()?;
                 let room = metadata.key.len() - 4;
                 LockReport::MetadataFrom {
@@ -182,26 +183,17 @@ impl<'a> LockEvent<'a> {
     }
 }
 
-/// Types that are plain integers in every byte.
-trait Plain {}
-impl Plain for types::lock_event {}
-impl Plain for types::lock_deadlock {}
-impl Plain for types::lock_metadata {}
+// SAFETY: integers without padding.
+unsafe impl Plain for types::lock_event {}
+// SAFETY: integers without padding.
+unsafe impl Plain for types::lock_deadlock {}
+// SAFETY: integers without padding.
+unsafe impl Plain for types::lock_metadata {}
 
 /// C's `char` as bytes.
 fn bytes_of(characters: &[i8]) -> &[u8] {
     // SAFETY: both are one byte without padding, and any byte is valid.
     unsafe { std::slice::from_raw_parts(characters.as_ptr().cast(), characters.len()) }
-}
-
-fn cast<T: Plain>(record: &[u8]) -> Option<&T> {
-    let bytes = record.get(..size_of::<T>())?;
-    let pointer = bytes.as_ptr().cast::<T>();
-    if !pointer.is_aligned() {
-        return None;
-    }
-    // SAFETY: long enough and aligned (checked), and any bytes are valid integers.
-    Some(unsafe { &*pointer })
 }
 
 #[cfg(test)]

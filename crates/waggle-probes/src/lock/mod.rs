@@ -28,6 +28,7 @@ use libbpf_rs::Link;
 use waggle_symbols::{FieldName, LockHook, LockLayout, StatementLayout};
 
 use crate::object::{Loaded, ProbeError, detach_all, set_initial};
+use crate::plain::{Plain, bytes_of};
 use crate::ring::Ring;
 use skeleton::types;
 
@@ -151,11 +152,12 @@ impl LockProbe {
     /// The map cannot be read.
     pub fn counters(&self) -> Result<LockCounters, ProbeError> {
         use types::lock_counters as in_kernel;
-        let [hits, ring_full, run_ns] = self.object.sums([
+        let places = [
             offset_of!(in_kernel, hits),
             offset_of!(in_kernel, ring_full),
             offset_of!(in_kernel, run_ns),
-        ])?;
+        ];
+        let [hits, ring_full, run_ns] = self.object.sums("counters", places)?;
         Ok(LockCounters {
             hits,
             ring_full,
@@ -164,11 +166,8 @@ impl LockProbe {
     }
 }
 
-fn bytes_of(config: &types::lock_config) -> &[u8] {
-    let size = size_of::<types::lock_config>();
-    // SAFETY: the type is plain integers without padding, and is borrowed as long as the bytes.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size) }
-}
+// SAFETY: integers without padding.
+unsafe impl Plain for types::lock_config {}
 
 fn config(statement: &StatementLayout, layout: &LockLayout) -> types::lock_config {
     let connection_id = statement.location(FieldName::ConnectionId);

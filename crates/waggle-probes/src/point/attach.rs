@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
-use libbpf_rs::{Link, TracepointCategory, TracepointOpts, UprobeMultiOpts, UprobeOpts};
+use libbpf_rs::{Link, TracepointCategory, TracepointOpts};
 
 use super::spec::{Attach, Place};
 use super::watch::Watch;
 use super::{PointProbe, Process, Refused};
 use crate::kernel;
-use crate::object::{ProbeError, check_bytes};
+use crate::object::{ProbeError, Uprobe, check_bytes};
 
 /// The program that runs at such a place.
 pub(super) fn program(attach: &Attach) -> &'static str {
@@ -23,19 +23,13 @@ pub(super) fn program(attach: &Attach) -> &'static str {
     }
 }
 
-/// One uprobe to be.
+/// A place of a spec, and how it is passed.
 #[derive(Debug, Clone, Copy)]
-struct Uprobe<'a> {
+struct Wanted<'a> {
     spec: usize,
     place: &'a Place,
     semaphore: u64,
     is_return: bool,
-}
-
-impl Uprobe<'_> {
-    fn offset(&self) -> usize {
-        usize::try_from(self.place.file_offset).unwrap_or(usize::MAX)
-    }
 }
 
 impl PointProbe {
@@ -56,7 +50,7 @@ impl PointProbe {
                 }
             };
             match check_bytes(&place.binary, place.file_offset, &place.bytes) {
-                Ok(()) => uprobes.push(Uprobe {
+                Ok(()) => uprobes.push(Wanted {
                     spec,
                     place,
                     semaphore,
@@ -74,7 +68,7 @@ impl PointProbe {
                 }
             }
             for binary in binaries {
-                let same: Vec<Uprobe<'_>> = uprobes
+                let same: Vec<Wanted<'_>> = uprobes
                     .iter()
                     .filter(|u| u.is_return == is_return && u.place.binary == binary)
                     .copied()
@@ -88,21 +82,16 @@ impl PointProbe {
     }
 
     /// These uprobes in one process: by one link, or else one by one.
-    fn uprobes(&mut self, process: Process, binary: &Path, uprobes: &[Uprobe<'_>]) {
+    fn uprobes(&mut self, process: Process, binary: &Path, uprobes: &[Wanted<'_>]) {
         let pid = i32::try_from(process.pid).unwrap_or(i32::MAX);
         if kernel::has_uprobe_multi()
-            && let Ok(link) = self.together(pid, binary, uprobes)
+            && let Ok(link) = self.link(pid, binary, uprobes)
         {
             self.links.push(link);
             return;
         }
         for uprobe in uprobes {
-            let made = if kernel::has_uprobe_multi() {
-                self.together(pid, binary, std::slice::from_ref(uprobe))
-            } else {
-                self.alone(pid, binary, *uprobe)
-            };
-            match made {
+            match self.link(pid, binary, std::slice::from_ref(uprobe)) {
                 Ok(link) => self.links.push(link),
                 Err(source) => self.refused.push(Refused {
                     spec: uprobe.spec,
@@ -116,53 +105,25 @@ impl PointProbe {
         }
     }
 
-    fn together(
+    fn link(
         &self,
         pid: i32,
         binary: &Path,
-        uprobes: &[Uprobe<'_>],
+        uprobes: &[Wanted<'_>],
     ) -> Result<Link, libbpf_rs::Error> {
-        let has_semaphores = uprobes.iter().any(|u| u.semaphore != 0);
-        let semaphores = uprobes
-            .iter()
-            .map(|u| usize::try_from(u.semaphore).unwrap_or(0));
         let is_return = uprobes.first().is_some_and(|u| u.is_return);
-        let options = UprobeMultiOpts {
-            offsets: uprobes.iter().map(Uprobe::offset).collect(),
-            cookies: uprobes.iter().map(|u| u.spec as u64).collect(),
-            ref_ctr_offsets: if has_semaphores {
-                semaphores.collect()
-            } else {
-                Vec::new()
-            },
-            retprobe: is_return,
-            ..Default::default()
-        };
         let name = if is_return {
             "point_return"
         } else {
             "point_at"
         };
-        self.object
-            .program(name)
-            .attach_uprobe_multi_with_opts(pid, binary, "", options)
-    }
-
-    fn alone(&self, pid: i32, binary: &Path, uprobe: Uprobe<'_>) -> Result<Link, libbpf_rs::Error> {
-        let options = UprobeOpts {
-            cookie: uprobe.spec as u64,
-            ref_ctr_offset: usize::try_from(uprobe.semaphore).unwrap_or(0),
-            retprobe: uprobe.is_return,
-            ..Default::default()
-        };
-        let name = if uprobe.is_return {
-            "point_return"
-        } else {
-            "point_at"
-        };
-        self.object
-            .program(name)
-            .attach_uprobe_with_opts(pid, binary, uprobe.offset(), options)
+        let places = uprobes.iter().map(|wanted| Uprobe {
+            offset: wanted.place.file_offset,
+            cookie: wanted.spec as u64,
+            semaphore: wanted.semaphore,
+        });
+        let places: Vec<Uprobe> = places.collect();
+        self.object.uprobes(pid, binary, name, &places, is_return)
     }
 
     fn tracepoint(&mut self, spec: usize, category: &str, name: &str) {

@@ -4,6 +4,7 @@
 
 use super::skeleton::types;
 use super::spec::{Attach, Base, Comparison, Follow, PointSpec, Register, Test, Value};
+use crate::plain::Plain;
 
 /// The processor's number of the register.
 fn number(register: Register) -> u8 {
@@ -107,8 +108,5 @@ pub(super) fn spec(spec: &PointSpec) -> types::point_spec {
     made
 }
 
-pub(super) fn bytes(spec: &types::point_spec) -> &[u8] {
-    let size = size_of::<types::point_spec>();
-    // SAFETY: the type is plain integers without padding, and is borrowed as long as the bytes.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(spec).cast(), size) }
-}
+// SAFETY: integers without padding.
+unsafe impl Plain for types::point_spec {}

@@ -38,6 +38,7 @@ use std::os::fd::AsFd;
 use libbpf_rs::{Link, MapCore, MapFlags};
 
 use crate::object::{Loaded, detach_all, refused, set_initial};
+use crate::plain::bytes_of;
 use crate::ring::{Ring, ring_bytes};
 use crate::timeline::TimelineProbe;
 use skeleton::types;
@@ -136,7 +137,7 @@ impl PointProbe {
         for (number, spec) in (0u32..).zip(specs) {
             let spec = encode::spec(spec);
             let map = object.map("specs");
-            map.update(&number.to_ne_bytes(), encode::bytes(&spec), MapFlags::ANY)
+            map.update(&number.to_ne_bytes(), bytes_of(&spec), MapFlags::ANY)
                 .map_err(refused)?;
         }
         let mut probe = Self {
@@ -194,7 +195,7 @@ impl PointProbe {
         let mut costs = Vec::new();
         for (index, spec) in self.specs.iter().enumerate() {
             let at = offset_of!(types::point_counters, hits) + 8 * index;
-            let hits: u64 = self.object.by_processor("counters", at)?.iter().sum();
+            let [hits] = self.object.sums("counters", [at])?;
             let program = attach::program(&spec.attach);
             let run = runs
                 .entry(program)

@@ -5,6 +5,7 @@
 use std::mem::offset_of;
 
 use super::skeleton::types;
+use crate::record::{addresses, half, head, quarter, word};
 
 /// What a thread did at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,37 +37,31 @@ pub struct PointRecord<'a> {
     frames: &'a [u8],
 }
 
-fn number<const N: usize>(record: &[u8], at: usize) -> Option<[u8; N]> {
-    record.get(at..at + N)?.try_into().ok()
-}
-
 impl<'a> PointRecord<'a> {
     /// Parses a record; `None` if it is not one of a point.
     pub fn parse(record: &'a [u8]) -> Option<Self> {
-        use types::{point_record as body, trace_head as head};
-        let word = |at| number(record, at).map(u64::from_ne_bytes);
-        let half = |at| number(record, at).map(u32::from_ne_bytes);
-        let short = |at| number(record, at).map(u16::from_ne_bytes);
-        if u32::from(short(offset_of!(head, kind))?) != types::trace_kind::TRACE_POINT.0 {
+        use types::point_record as body;
+        let (head, kind) = head(record)?;
+        if kind != types::trace_kind::TRACE_POINT.0 {
             return None;
         }
-        let unread = half(offset_of!(body, unread))?;
-        let count = usize::from(short(offset_of!(body, frames))?);
+        let unread = half(record, offset_of!(body, unread))?;
+        let count = usize::from(quarter(record, offset_of!(body, frames))?);
         let frames = record.get(size_of::<body>()..)?;
         let frames = frames.get(..count * 8)?;
         Some(Self {
-            ns: word(offset_of!(head, ns))?,
-            began_ns: word(offset_of!(head, began_ns))?,
-            tid: half(offset_of!(head, tid))?,
-            tgid: half(offset_of!(head, tgid))?,
-            cpu: short(offset_of!(head, cpu))?,
-            lost: half(offset_of!(head, lost))?,
-            point: short(offset_of!(body, point))?,
-            value: word(offset_of!(body, value))?,
-            second: word(offset_of!(body, second))?,
+            ns: head.ns,
+            began_ns: head.began_ns,
+            tid: head.tid,
+            tgid: head.tgid,
+            cpu: head.cpu,
+            lost: head.lost,
+            point: quarter(record, offset_of!(body, point))?,
+            value: word(record, offset_of!(body, value))?,
+            second: word(record, offset_of!(body, second))?,
             value_unread: unread & 1 != 0,
             second_unread: unread & 2 != 0,
-            top: word(offset_of!(body, top))?,
+            top: word(record, offset_of!(body, top))?,
             frames,
         })
     }
@@ -74,8 +69,7 @@ impl<'a> PointRecord<'a> {
     /// Where the thread was: addresses, innermost first. The caller of a function whose entry
     /// this is, which has not made a frame of its own yet, is put in if the kernel left it out.
     pub fn frames(&self) -> impl Iterator<Item = u64> + '_ {
-        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-        let mut words = self.frames.chunks_exact(8).map(word);
+        let mut words = addresses(self.frames);
         let first = words.next();
         let mut rest = words.peekable();
         let is_there = self.top == 0 || rest.peek() == Some(&self.top);

@@ -7,12 +7,13 @@
 //!
 //! Invariant: either every processor is watched, or none.
 
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::{fs, io};
 
 use libbpf_rs::{Link, PerfEventOpts, ProgramMut};
 
 use crate::object::ProbeError;
+use crate::processors;
 
 /// One processor's event with the program attached to it.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl Watch {
             return Err(failed(address, source));
         }
         let mut watches = Vec::new();
-        for cpu in online().map_err(|source| failed(address, source))? {
+        for cpu in processors::online().map_err(|source| failed(address, source))? {
             let event = open(cpu, address, bytes).map_err(|source| failed(address, source))?;
             let options = PerfEventOpts {
                 cookie,
@@ -103,7 +104,7 @@ impl Watch {
     }
 }
 
-fn open(cpu: u32, address: u64, bytes: u8) -> io::Result<OwnedFd> {
+fn open(cpu: i32, address: u64, bytes: u8) -> io::Result<OwnedFd> {
     let attributes = Attributes {
         kind: PERF_TYPE_BREAKPOINT,
         size: u32::try_from(size_of::<Attributes>()).unwrap_or(72),
@@ -133,35 +134,9 @@ fn open(cpu: u32, address: u64, bytes: u8) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Numbers of the processors that run.
-fn online() -> io::Result<Vec<u32>> {
-    let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
-    Ok(ranges(&text))
-}
-
-/// Numbers of a list such as `0-2,5`.
-fn ranges(text: &str) -> Vec<u32> {
-    let mut numbers = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
-            numbers.extend(first..=last.min(first.saturating_add(8191)));
-        }
-    }
-    numbers
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processors_are_listed() {
-        assert_eq!(ranges("0-2,5\n"), [0, 1, 2, 5]);
-        assert_eq!(ranges("0\n"), [0]);
-        assert_eq!(ranges(""), [0u32; 0]);
-        assert_eq!(ranges("7-2,x"), [0u32; 0]);
-    }
 
     #[test]
     fn attributes_have_the_published_size() {

@@ -2,32 +2,11 @@
 //!
 //! Invariant: a clock ticks no longer than its link lives.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Link, ProgramMut};
-
-/// The processors that run, by their numbers.
-pub(super) fn online() -> io::Result<Vec<i32>> {
-    let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
-    parse(text.trim()).ok_or_else(|| io::Error::other(format!("cannot read the list {text:?}")))
-}
-
-/// Such as `0-3,5`.
-fn parse(list: &str) -> Option<Vec<i32>> {
-    let mut cpus = Vec::new();
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.parse::<i32>().ok()?, last.parse::<i32>().ok()?);
-        if first < 0 || last < first || last > 1 << 16 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
-}
 
 /// Starts a clock on a processor, with `period_ns` between two ticks.
 ///
@@ -63,19 +42,4 @@ pub(super) fn start(program: &ProgramMut<'_>, cpu: i32, period_ns: u64) -> io::R
     // The link closes it.
     let _ = fd.into_raw_fd();
     Ok(link)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_processors_are_read() {
-        assert_eq!(parse("0"), Some(vec![0]));
-        assert_eq!(parse("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
-        for wild in ["", "-", "2-1", "0-", "a", "0,,1", "0-99999999", "-1"] {
-            assert_eq!(parse(wild), None, "{wild}");
-        }
-        assert!(!online().unwrap().is_empty());
-    }
 }

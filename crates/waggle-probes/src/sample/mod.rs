@@ -33,6 +33,7 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 
 use crate::clock::now_ns;
 use crate::object::{Loaded, ProbeError, detach_all, refused, set_initial};
+use crate::processors;
 use crate::ring::{Ring, ring_bytes};
 use crate::timeline::{Areas, Head};
 use skeleton::types;
@@ -181,7 +182,7 @@ impl SampleProbe {
     /// The kernel refuses; none ticks then.
     pub fn attach(&mut self) -> Result<(), SampleError> {
         self.detach();
-        let cpus = cpus::online().map_err(SampleError::Processors)?;
+        let cpus = processors::online().map_err(SampleError::Processors)?;
         let program = self.object.program("sample");
         let links = cpus.into_iter().map(|cpu| {
             cpus::start(&program, cpu, self.period_ns)
@@ -254,17 +255,25 @@ impl SampleProbe {
     /// What the kernel half counted so far.
     pub fn counters(&self) -> Counters {
         use types::sample_counters as t;
-        use types::unwind_counters as u;
-        let sum = |map, at| self.object.sum(map, at);
+        let samples = [
+            offset_of!(t, ticks),
+            offset_of!(t, taken),
+            offset_of!(t, lost),
+            offset_of!(t, kernel_unread),
+            offset_of!(t, kernel_deep),
+        ];
+        let samples = self.object.sums("counters", samples);
+        let [ticks, taken, lost, kernel_unread, kernel_deep] = samples.unwrap_or_default();
+        let [stacks, _, cut, unsent] = self.object.walked();
         Counters {
-            ticks: sum("counters", offset_of!(t, ticks)),
-            taken: sum("counters", offset_of!(t, taken)),
-            lost: sum("counters", offset_of!(t, lost)),
-            kernel_unread: sum("counters", offset_of!(t, kernel_unread)),
-            kernel_deep: sum("counters", offset_of!(t, kernel_deep)),
-            stacks: sum("unwind_counters", offset_of!(u, stacks)),
-            cut: sum("unwind_counters", offset_of!(u, cut)),
-            unsent: sum("unwind_counters", offset_of!(u, unsent)),
+            ticks,
+            taken,
+            lost,
+            kernel_unread,
+            kernel_deep,
+            stacks,
+            cut,
+            unsent,
         }
     }
 

@@ -56,17 +56,11 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, Record<'_>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::addresses;
+    use crate::record::{addresses, random};
 
     #[test]
     fn any_bytes_are_a_record_or_none() {
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut random = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state >> 11
-        };
+        let mut random = random(0x9e37_79b9_7f4a_7c15);
         let mut samples = 0;
         for _ in 0..20_000 {
             let length = usize::try_from(random() % 256).unwrap();

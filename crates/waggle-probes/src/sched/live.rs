@@ -4,6 +4,7 @@
 //! the others, and none is trusted beyond that.
 
 use super::types;
+use crate::record::{half, word};
 use crate::statement::Times;
 use crate::wait::WaitClass;
 
@@ -46,6 +47,7 @@ impl LiveThread {
     pub(super) fn parse(key: &[u8], value: &[u8]) -> Option<Self> {
         use std::mem::offset_of;
         use types::thread_state as state;
+        let word = |value: &[u8], at| word(value, at).unwrap_or(0);
         let out_ns = word(value, offset_of!(state, out_ns));
         let in_ns = word(value, offset_of!(state, in_ns));
         let away = half(value, offset_of!(state, away))?;
@@ -143,15 +145,4 @@ fn doing(away: u32) -> Doing {
         other if other == types::departure::AWAY_CLIENT.0 => Doing::Blocked(WaitClass::NetworkRead),
         _ => Doing::Idle,
     }
-}
-
-pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes
-        .get(at..at + 8)
-        .map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or([0; 8])))
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at + 4)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }

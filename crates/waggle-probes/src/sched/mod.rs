@@ -22,14 +22,14 @@ mod live;
 pub use live::{Doing, LiveThread};
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::{fs, io};
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags};
 
 use crate::kernel;
-use crate::object::detach_all;
-use live::word;
+use crate::object::{Loaded, ProbeError, detach_all, refused, set_initial};
 use skeleton::types;
 
 /// The kernel half, compiled by the build script.
@@ -45,7 +45,7 @@ pub enum SchedError {
         /// Where they were looked for.
         path: String,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The kernel refused the programs, a map or an attachment.
     #[error("{doing}: {source}{messages}")]
@@ -63,15 +63,22 @@ pub enum SchedError {
         /// Whose.
         pid: u32,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
-fn refused(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> SchedError {
-    move |source| SchedError::Refused {
-        doing,
-        source,
-        messages: kernel::last_messages(),
+/// What was being done, to an error.
+fn told(doing: &'static str) -> impl Fn(ProbeError) -> SchedError {
+    move |error| {
+        let (source, messages) = match error {
+            ProbeError::Load { source, messages } => (source, messages),
+            other => (io::Error::other(other.to_string()).into(), String::new()),
+        };
+        SchedError::Refused {
+            doing,
+            source,
+            messages,
+        }
     }
 }
 
@@ -92,7 +99,7 @@ pub struct Counters {
 pub struct SchedProbe {
     // Dropped first: a detached program runs no more.
     links: Vec<Link>,
-    object: Object,
+    object: Loaded,
     pids: BTreeSet<u32>,
 }
 
@@ -107,28 +114,19 @@ impl SchedProbe {
             path: path.display().to_string(),
             source,
         })?;
-        kernel::collect_messages();
-        let doing = "loading the scheduler's probe";
-        let mut open = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .map_err(refused(doing))?;
-        for mut map in open.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
+        let object = Loaded::load(OBJECT, |name, map| {
             if name.ends_with(".rodata") {
-                let at = std::mem::offset_of!(types::rodata, config);
-                let value = map.initial_value_mut().unwrap_or_default();
-                let size = size_of::<types::sched_config>();
-                if let Some(config) = value.get_mut(at..at + size) {
-                    calls::fill(config);
-                }
+                let mut config = types::sched_config::default();
+                calls::fill(&mut config.calls);
+                set_initial(map, offset_of!(types::rodata, config), &config.calls);
             } else if name == "threads" {
-                map.set_max_entries(threads_max.max(64))
-                    .map_err(refused(doing))?;
+                map.set_max_entries(threads_max.max(64)).map_err(refused)?;
             }
-        }
+            Ok(())
+        });
         Ok(Self {
             links: Vec::new(),
-            object: open.load().map_err(refused(doing))?,
+            object: object.map_err(told("loading the scheduler's probe"))?,
             pids: BTreeSet::new(),
         })
     }
@@ -139,15 +137,8 @@ impl SchedProbe {
     /// The kernel refuses; nothing is attached then.
     pub fn attach(&mut self) -> Result<(), SchedError> {
         self.links.clear();
-        let mut links = Vec::new();
-        for name in PROGRAMS {
-            let program = self.object.progs_mut().find(|p| p.name() == name);
-            let program = program.expect("the program is in the object");
-            let point = name.to_owned();
-            let link = program.attach_raw_tracepoint(point);
-            links.push(link.map_err(refused("attaching to the scheduler"))?);
-        }
-        self.links = links;
+        let links = self.object.at_tracepoints(&PROGRAMS);
+        self.links = links.map_err(told("attaching to the scheduler"))?;
         Ok(())
     }
 
@@ -161,12 +152,13 @@ impl SchedProbe {
     /// # Errors
     /// The process has ended, or a map cannot be written.
     pub fn watch(&mut self, pid: u32) -> Result<usize, SchedError> {
-        let doing = "telling the kernel half of a server";
         self.pids.insert(pid);
-        self.map("servers")
+        self.object
+            .map("servers")
             .update(&pid.to_ne_bytes(), &[1, 0, 0, 0], MapFlags::ANY)
-            .map_err(refused(doing))?;
-        self.write_bits()?;
+            .map_err(refused)
+            .and_then(|()| self.write_bits())
+            .map_err(told("telling the kernel half of a server"))?;
         // From here on new threads enter themselves. The others: until no new one shows up.
         let mut known = BTreeSet::new();
         loop {
@@ -185,11 +177,11 @@ impl SchedProbe {
     /// Forgets a server and its threads; harmless if it is not watched.
     pub fn unwatch(&mut self, pid: u32) {
         self.pids.remove(&pid);
-        let _ = self.map("servers").delete(&pid.to_ne_bytes());
+        let _ = self.object.map("servers").delete(&pid.to_ne_bytes());
         let _ = self.write_bits();
         let mut gone = Vec::new();
         self.each_thread(|thread| gone.extend((thread.pid == pid).then_some(thread.tid)));
-        let threads = self.map("threads");
+        let threads = self.object.map("threads");
         for tid in gone {
             let _ = threads.delete(&tid.to_ne_bytes());
         }
@@ -200,13 +192,11 @@ impl SchedProbe {
         let mut put = |at: usize, value: u32| {
             state[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         };
-        put(std::mem::offset_of!(types::thread_state, tgid), pid);
+        put(offset_of!(types::thread_state, tgid), pid);
         let away = types::departure::AWAY_NOT.0;
-        put(std::mem::offset_of!(types::thread_state, away), away);
-        match self
-            .map("threads")
-            .update(&tid.to_ne_bytes(), &state, MapFlags::NO_EXIST)
-        {
+        put(offset_of!(types::thread_state, away), away);
+        let threads = self.object.map("threads");
+        match threads.update(&tid.to_ne_bytes(), &state, MapFlags::NO_EXIST) {
             Ok(()) => Ok(()),
             // It entered itself meanwhile, or there is no room, which shows as its statements
             // having no breakdown.
@@ -218,28 +208,22 @@ impl SchedProbe {
             {
                 Ok(())
             }
-            Err(error) => Err(refused("adding a server's thread")(error)),
+            Err(error) => Err(told("adding a server's thread")(refused(error))),
         }
     }
 
-    fn write_bits(&self) -> Result<(), SchedError> {
+    fn write_bits(&self) -> Result<(), ProbeError> {
         let mut bits = vec![0u8; size_of::<types::server_bits>()];
         for pid in &self.pids {
             let bit = *pid as usize % (bits.len() * 8);
             bits[bit / 8] |= 1 << (bit % 8);
         }
-        let map = self
-            .object
-            .maps()
-            .find(|m| m.name().to_string_lossy().ends_with(".data.servers"))
-            .expect("the map is in the object");
-        map.update(&0u32.to_ne_bytes(), &bits, MapFlags::ANY)
-            .map_err(refused("telling the kernel half of a server"))
+        self.object.write(".data.servers", &bits)
     }
 
     /// Lends the state of every watched thread to `each`. A hundred threads take some 20 us.
     pub fn each_thread(&self, mut each: impl FnMut(LiveThread)) {
-        let map = self.map("threads");
+        let map = self.object.map("threads");
         let Ok(batch) = map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY) else {
             return;
         };
@@ -255,47 +239,30 @@ impl SchedProbe {
     /// # Errors
     /// The map cannot be read.
     pub fn counters(&self) -> Result<Counters, SchedError> {
-        let values = self
-            .map("counters")
-            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(refused("reading the scheduler probe's counters"))?
-            .unwrap_or_default();
-        let mut sum = Counters::default();
-        for value in values {
-            sum.switches += word(
-                &value,
-                std::mem::offset_of!(types::sched_counters, switches),
-            );
-            sum.map_full += word(
-                &value,
-                std::mem::offset_of!(types::sched_counters, map_full),
-            );
-        }
-        Ok(sum)
+        use types::sched_counters as in_kernel;
+        let places = [
+            offset_of!(in_kernel, switches),
+            offset_of!(in_kernel, map_full),
+        ];
+        let sums = self.object.sums("counters", places);
+        let [switches, map_full] = sums.map_err(told("reading the scheduler probe's counters"))?;
+        Ok(Counters { switches, map_full })
     }
 
     /// Runs and total run time (ns) of the program at each switch, on the whole host, as the
     /// kernel counted them while [`kernel::RunTimeStats`] was held.
     pub fn run_time(&self) -> Option<(u64, u64)> {
-        let program = self.object.progs_mut().find(|p| p.name() == PROGRAMS[0])?;
-        kernel::run_time(program.as_fd())
+        self.object.run_time(PROGRAMS[0])
     }
 
     /// The map that the statement probes share.
     pub(crate) fn with_threads<T>(&self, share: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
-        let map = self.map("threads");
+        let map = self.object.map("threads");
         share(map.as_fd())
-    }
-
-    fn map(&self, name: &str) -> libbpf_rs::Map<'_> {
-        self.object
-            .maps()
-            .find(|m| m.name() == name)
-            .expect("the map is in the object")
     }
 }
 
-fn threads_of(pid: u32) -> std::io::Result<Vec<u32>> {
+fn threads_of(pid: u32) -> io::Result<Vec<u32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
     Ok(entries
         .flatten()

@@ -5,12 +5,11 @@
 //! which only the lab can measure; reports say which of the two they show.
 
 use std::path::Path;
-use std::time::Instant;
 
 use super::{ProbeError, Program, StatementProbe};
 use crate::own;
 
-/// Calls a round, and rounds: the least of the rounds is taken, as interruptions only add.
+/// Calls a round, and rounds.
 const CALLS: u32 = 4_000;
 const ROUNDS: u32 = 5;
 
@@ -27,25 +26,14 @@ extern "C" fn probed() {
 pub fn trap_ns(probe: &mut StatementProbe) -> Result<f64, ProbeError> {
     let site = own::site("waggle's own", probed as *const ())?;
     let pid = std::process::id().cast_signed();
-    let bare = least_ns_per_call();
+    let bare = own::least_ns_per_call(probed, CALLS, ROUNDS);
     let link = probe.link_at(
         pid,
         Path::new("/proc/self/exe"),
         Program::Empty.name(),
         &site,
     )?;
-    let probed = least_ns_per_call();
+    let trapped = own::least_ns_per_call(probed, CALLS, ROUNDS);
     drop(link);
-    Ok((probed - bare).max(0.0))
-}
-
-fn least_ns_per_call() -> f64 {
-    let round = || {
-        let start = Instant::now();
-        for _ in 0..CALLS {
-            std::hint::black_box(probed as extern "C" fn())();
-        }
-        start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
-    };
-    (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
+    Ok((trapped - bare).max(0.0))
 }

@@ -1,155 +1,25 @@
 //! One finished statement, as the kernel half wrote it.
 //!
-//! Neighbours: [`super::plan`] says which numbers are in an event. Invariant: a record is lent, not
-//! copied; only what an event leaves out because it has not changed is remembered, by thread.
-
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::path::Path;
+//! Neighbours: [`super::plan`] says which numbers are in an event, [`super::reader`] adds what it
+//! leaves out. Invariant: a record is lent, not copied; what could not be read is not told.
 
 use waggle_symbols::FieldName;
 
+use super::Times;
 use super::plan::Places;
 use super::skeleton::types;
-use crate::ring::Ring;
+use crate::plain::{Plain, value_in};
 use crate::wait::WaitClass;
-
-/// Where a statement's wall time went; `cpu + runnable + sum(blocked) + remainder = wall`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Times {
-    /// On a processor, ns.
-    pub cpu_ns: u64,
-    /// Ready to run, but not running, ns.
-    pub runnable_ns: u64,
-    /// Blocked, by class in the order of [`WaitClass::ALL`], ns.
-    pub blocked_ns: [u64; WaitClass::COUNT],
-    /// Time at the statement's beginning that nothing is known of, ns.
-    pub remainder_ns: u64,
-}
-
-impl Times {
-    /// A thread may have waited between the moment it was counted from and the statement's start:
-    /// no more than `known_ns` is the statement's, each class in its proportion.
-    fn bound_blocked(&mut self, known_ns: u64) {
-        let sum: u128 = self.blocked_ns.iter().map(|ns| u128::from(*ns)).sum();
-        if sum <= u128::from(known_ns) {
-            return;
-        }
-        for ns in &mut self.blocked_ns {
-            let share = u128::from(*ns) * u128::from(known_ns) / sum;
-            *ns = u64::try_from(share).unwrap_or(known_ns);
-        }
-    }
-}
 
 /// Sums of a session so far, to be told apart by statement.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+pub(super) struct Sums {
     tmp_tables: u32,
     tmp_disk_tables: u32,
     select_scan: u32,
     select_full_join: u32,
     bytes_received: u64,
     bytes_sent: u64,
-}
-
-/// What is remembered of a thread: what its events leave out.
-#[derive(Debug, Default)]
-struct Session {
-    user: Vec<u8>,
-    host: Vec<u8>,
-    sums: Sums,
-}
-
-/// Thread ids are spread well enough by a multiplication.
-#[derive(Debug, Default)]
-pub(super) struct TidHasher(u64);
-
-impl Hasher for TidHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32(u32::from(*byte));
-        }
-    }
-
-    fn write_u32(&mut self, tid: u32) {
-        self.0 = (self.0 ^ u64::from(tid)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-/// Threads remembered before those that have ended are looked for.
-const SESSIONS_FIRST: usize = 4096;
-
-/// The reading end of a probe's ring buffer.
-#[derive(Debug)]
-pub struct Events {
-    ring: Ring,
-    places: Places,
-    sessions: HashMap<u32, Session, BuildHasherDefault<TidHasher>>,
-    sessions_max: usize,
-}
-
-impl Events {
-    pub(super) fn new(ring: Ring, places: Places) -> Self {
-        Self {
-            ring,
-            places,
-            sessions: HashMap::default(),
-            sessions_max: SESSIONS_FIRST,
-        }
-    }
-
-    /// Lends every finished event to `each`, at most `limit`; returns how many.
-    pub fn consume(&mut self, limit: usize, mut each: impl FnMut(StatementEvent<'_>)) -> usize {
-        let Self {
-            ring,
-            places,
-            sessions,
-            ..
-        } = self;
-        let count = ring.consume(limit, |record| {
-            let Some(mut event) = StatementEvent::parse(record, places) else {
-                return;
-            };
-            if !event.has(types::event_flag::EVENT_TIMES) {
-                return each(event);
-            }
-            let session = sessions.entry(event.header.tid).or_default();
-            if event.has(types::event_flag::EVENT_NAMES) {
-                session.user.clear();
-                session.user.extend_from_slice(event.user);
-                session.host.clear();
-                session.host.extend_from_slice(event.host);
-            }
-            let sums = event.sums();
-            let before = std::mem::replace(&mut session.sums, sums);
-            if event.has(types::event_flag::EVENT_CONTINUES) {
-                event.before = Some(before);
-            }
-            event.user = &session.user;
-            event.host = &session.host;
-            each(event);
-        });
-        if self.sessions.len() > self.sessions_max {
-            self.forget_ended();
-        }
-        count
-    }
-
-    fn forget_ended(&mut self) {
-        self.sessions
-            .retain(|tid, _| Path::new(&format!("/proc/{tid}")).exists());
-        self.sessions_max = (self.sessions.len() * 2).max(SESSIONS_FIRST);
-    }
-
-    /// Bytes waiting to be read.
-    pub fn backlog_bytes(&self) -> u64 {
-        self.ring.backlog_bytes()
-    }
 }
 
 /// Bytes of the array of blocked times.
@@ -161,23 +31,21 @@ pub struct StatementEvent<'a> {
     header: &'a types::statement_event,
     places: &'a Places,
     blocked: Option<&'a [u8]>,
-    user: &'a [u8],
-    host: &'a [u8],
+    pub(super) user: &'a [u8],
+    pub(super) host: &'a [u8],
     database: &'a [u8],
     text: &'a [u8],
     /// The session's sums at its last statement, if that is the one before.
-    before: Option<Sums>,
+    pub(super) before: Option<Sums>,
 }
 
+// SAFETY: integers without padding.
+unsafe impl Plain for types::statement_event {}
+
 impl<'a> StatementEvent<'a> {
-    fn parse(record: &'a [u8], places: &'a Places) -> Option<Self> {
-        let (header, rest) = record.split_at_checked(size_of::<types::statement_event>())?;
-        let header = header.as_ptr().cast::<types::statement_event>();
-        if !header.is_aligned() {
-            return None;
-        }
-        // SAFETY: long enough (split above), aligned (checked), all bit patterns are valid.
-        let header = unsafe { &*header };
+    pub(super) fn parse(record: &'a [u8], places: &'a Places) -> Option<Self> {
+        let header: &types::statement_event = value_in(record)?;
+        let rest = &record[size_of::<types::statement_event>()..];
         let (blocked, rest) = if header.blocked == 0 {
             (None, rest)
         } else {
@@ -200,11 +68,11 @@ impl<'a> StatementEvent<'a> {
         })
     }
 
-    fn has(&self, flag: types::event_flag) -> bool {
+    pub(super) fn has(&self, flag: types::event_flag) -> bool {
         u32::from(self.header.flags) & flag.0 != 0
     }
 
-    fn sums(&self) -> Sums {
+    pub(super) fn sums(&self) -> Sums {
         Sums {
             tmp_tables: self.header.tmp_tables,
             tmp_disk_tables: self.header.tmp_disk_tables,
@@ -433,21 +301,4 @@ impl<'a> StatementEvent<'a> {
 fn grown(before: u32, now: u32) -> Option<u32> {
     let grown = now.wrapping_sub(before);
     (grown < 1 << 31).then_some(grown)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_are_no_longer_than_what_is_known() {
-        let mut times = Times::default();
-        times.blocked_ns[0] = u64::MAX;
-        times.blocked_ns[1] = u64::MAX / 3;
-        times.bound_blocked(1000);
-        assert_eq!(times.blocked_ns[..2], [750, 250]);
-        let before = times;
-        times.bound_blocked(1000);
-        assert_eq!(times, before);
-    }
 }

@@ -21,10 +21,14 @@ mod cost;
 mod event;
 mod fit;
 mod plan;
+mod reader;
+mod times;
 
 pub use cost::trap_ns;
-pub use event::{Events, StatementEvent, Times};
+pub use event::StatementEvent;
 pub use fit::Fit;
+pub use reader::Events;
+pub use times::Times;
 
 pub use crate::object::ProbeError;
 
@@ -36,6 +40,7 @@ use waggle_symbols::hook::{Hook, HookSite};
 use waggle_symbols::{Site, StatementLayout};
 
 use crate::object::{Loaded, detach_all, refused, set_initial};
+use crate::plain::{Plain, bytes_of};
 use crate::ring::ring_bytes;
 use crate::sched::SchedProbe;
 use plan::Plan;
@@ -310,12 +315,13 @@ impl StatementProbe {
     /// The map cannot be read.
     pub fn counters(&self) -> Result<Counters, ProbeError> {
         use types::statement_counters as in_kernel;
-        let [hits, ring_full, threads_unknown, left_out] = self.object.sums([
+        let places = [
             offset_of!(in_kernel, hits),
             offset_of!(in_kernel, ring_full),
             offset_of!(in_kernel, threads_unknown),
             offset_of!(in_kernel, left_out),
-        ])?;
+        ];
+        let [hits, ring_full, threads_unknown, left_out] = self.object.sums("counters", places)?;
         Ok(Counters {
             hits,
             ring_full,
@@ -349,8 +355,5 @@ impl StatementProbe {
     }
 }
 
-fn bytes_of(config: &types::statement_config) -> &[u8] {
-    let size = size_of::<types::statement_config>();
-    // SAFETY: the type is plain integers without padding, and is borrowed as long as the bytes.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size) }
-}
+// SAFETY: integers without padding.
+unsafe impl Plain for types::statement_config {}

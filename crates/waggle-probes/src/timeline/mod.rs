@@ -32,7 +32,8 @@ use std::mem::offset_of;
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags};
 
-use crate::object::{Loaded, ProbeError, detach_all, refused};
+use crate::object::{Loaded, ProbeError, detach_all, refused, set_initial};
+use crate::plain::{Plain, bytes_of};
 use crate::ring::{Ring, ring_bytes};
 use crate::sample::SampleProbe;
 pub(crate) use skeleton::types;
@@ -146,12 +147,8 @@ impl TimelineProbe {
     ) -> Result<Self, TimelineError> {
         let object = Loaded::load(OBJECT, |name, map| {
             if name.ends_with(".rodata") {
-                let at = offset_of!(types::rodata, config);
-                let value = map.initial_value_mut().unwrap_or_default();
-                let size = size_of::<types::timeline_config>();
-                if let Some(config) = value.get_mut(at..at + size) {
-                    configure(config, options, sampler.is_some());
-                }
+                let config = config(options, sampler.is_some());
+                set_initial(map, offset_of!(types::rodata, config), bytes_of(&config));
             } else if name == "events" {
                 let bytes = ring_bytes(options.ring_bytes);
                 map.set_max_entries(bytes).map_err(refused)?;
@@ -183,12 +180,7 @@ impl TimelineProbe {
     /// The kernel refuses; nothing is attached then.
     pub fn attach(&mut self) -> Result<(), TimelineError> {
         self.links.clear();
-        let mut links = Vec::new();
-        for name in PROGRAMS {
-            let link = self.object.program(name).attach_raw_tracepoint(name);
-            links.push(link.map_err(refused)?);
-        }
-        self.links = links;
+        self.links = self.object.at_tracepoints(&PROGRAMS)?;
         Ok(())
     }
 
@@ -265,15 +257,17 @@ impl TimelineProbe {
     /// What the kernel half counted so far.
     pub fn counters(&self) -> Counters {
         use types::timeline_counters as t;
-        use types::unwind_counters as u;
-        let sum = |map, at| self.object.sum(map, at);
+        let records = [offset_of!(t, events), offset_of!(t, lost)];
+        let records = self.object.sums("counters", records);
+        let [events, lost] = records.unwrap_or_default();
+        let [stacks, frames, cut, unsent] = self.object.walked();
         Counters {
-            events: sum("counters", offset_of!(t, events)),
-            lost: sum("counters", offset_of!(t, lost)),
-            stacks: sum("unwind_counters", offset_of!(u, stacks)),
-            frames: sum("unwind_counters", offset_of!(u, frames)),
-            cut: sum("unwind_counters", offset_of!(u, cut)),
-            unsent: sum("unwind_counters", offset_of!(u, unsent)),
+            events,
+            lost,
+            stacks,
+            frames,
+            cut,
+            unsent,
         }
     }
 
@@ -287,11 +281,7 @@ impl TimelineProbe {
     /// Name, runs and total run time (ns) of each program on the whole host, as the kernel counted
     /// them while [`RunTimeStats`](crate::kernel::RunTimeStats) was held.
     pub fn run_times(&self) -> Vec<(&'static str, u64, u64)> {
-        let times = PROGRAMS.iter().filter_map(|name| {
-            let (runs, ns) = self.object.run_time(name)?;
-            Some((*name, runs, ns))
-        });
-        times.collect()
+        self.object.run_times(&PROGRAMS)
     }
 
     fn write_bits(&self) -> Result<(), ProbeError> {
@@ -311,15 +301,18 @@ impl TimelineProbe {
     }
 }
 
-fn configure(config: &mut [u8], options: &Options, preempted: bool) {
-    use types::timeline_config as t;
-    let calls = offset_of!(t, calls);
-    calls::fill(&mut config[calls..calls + types::timeline_config::default().calls.len()]);
-    let mut put = |at: usize, on: bool| {
-        config[at..at + 4].copy_from_slice(&u32::from(on).to_ne_bytes());
+/// What the kernel half is told; `preempted`: the stacks of threads that are preempted, too.
+fn config(options: &Options, preempted: bool) -> types::timeline_config {
+    let mut config = types::timeline_config {
+        stacks: options.stacks.into(),
+        waker_stacks: options.waker_stacks.into(),
+        preempted_stacks: (options.stacks && preempted).into(),
+        followed_only: options.followed_only.into(),
+        ..Default::default()
     };
-    put(offset_of!(t, stacks), options.stacks);
-    put(offset_of!(t, waker_stacks), options.waker_stacks);
-    put(offset_of!(t, preempted_stacks), options.stacks && preempted);
-    put(offset_of!(t, followed_only), options.followed_only);
+    calls::fill(&mut config.calls);
+    config
 }
+
+// SAFETY: integers without padding.
+unsafe impl Plain for types::timeline_config {}

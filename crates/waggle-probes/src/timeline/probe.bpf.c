@@ -34,59 +34,7 @@ const volatile enum unwind_end end_shape = UNWIND_WHOLE;
 /* Written by user space alone. */
 struct watched_bits watched_bits SEC(".data.watched");
 
-/* The kernel's types, as far as they are looked at; where a field really is, libbpf finds out. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct inode {
-	unsigned short i_mode;
-};
-
-struct file {
-	struct inode *f_inode;
-};
-
-struct fdtable {
-	unsigned int max_fds;
-	struct file **fd;
-};
-
-struct files_struct {
-	struct fdtable *fdt;
-};
-
-struct task_struct {
-	int pid;
-	int tgid;
-	unsigned int flags;
-	void *stack;
-	unsigned int __state;
-	unsigned long long start_boottime;
-	struct files_struct *files;
-	char comm[TIMELINE_NAME];
-};
-
-/* Before Linux 5.14. */
-struct task_struct___old {
-	volatile long state;
-};
-
-/* Before Linux 5.5. */
-struct task_struct___older {
-	unsigned long long real_start_time;
-};
-
-struct pt_regs___user {
-	unsigned long orig_ax;
-	unsigned long di;
-	unsigned long ip;
-	unsigned long sp;
-	unsigned long bp;
-};
-#pragma clang attribute pop
-
-/* Of a thread's stack in the kernel, bytes. */
-#define KERNEL_STACK 16384
-#define TASK_ENDS 0x80
-#define KERNEL_THREAD 0x00200000
+#include "task.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -212,51 +160,7 @@ static __always_inline void *room(__u64 bytes, struct timeline_counters *count)
 	return record;
 }
 
-/* Why a thread waits that waits for this file. */
-static __always_inline __u16 why_of_file(const struct task_struct *task, __u32 number)
-{
-	struct files_struct *files = task->files;
-	struct fdtable *table;
-	struct file *file = NULL;
-
-	if (!files)
-		return WHY_OTHER;
-	table = files->fdt;
-	if (number >= table->max_fds)
-		return WHY_OTHER;
-	bpf_probe_read_kernel(&file, sizeof(file), table->fd + number);
-	if (!file)
-		return WHY_OTHER;
-	file = bpf_core_cast(file, struct file);
-	switch (file->f_inode->i_mode & S_IFMT) {
-	case S_IFSOCK:
-	case S_IFIFO:
-		return WHY_NETWORK;
-	case S_IFREG:
-	case S_IFDIR:
-	case S_IFBLK:
-		return WHY_DISK;
-	}
-	return WHY_OTHER;
-}
-
-/* Why the current thread waits. */
-static __always_inline __u16 why(const struct task_struct *task, const struct pt_regs___user *regs,
-				 __u64 *address)
-{
-	const long call = regs->orig_ax;
-	__u16 reason;
-
-	if (call < 0)
-		/* No system call: a page that has to be read. */
-		return WHY_DISK;
-	if (call >= TIMELINE_CALLS)
-		return WHY_OTHER;
-	reason = config.calls[call];
-	if (reason == WHY_FUTEX)
-		*address = regs->di;
-	return reason == WHY_FILE ? why_of_file(task, regs->di) : reason;
-}
+#include "why.h"
 
 static __always_inline void left(struct task_struct *task, int preempted, __u64 ns,
 				 struct timeline_counters *count)

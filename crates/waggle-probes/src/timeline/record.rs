@@ -108,17 +108,11 @@ fn why(record: &[u8]) -> Option<Why> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::addresses;
+    use crate::record::{addresses, random};
 
     #[test]
     fn any_bytes_are_a_record_or_none() {
-        let mut state = 0x853c_49e6_748f_ea9b_u64;
-        let mut random = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state >> 11
-        };
+        let mut random = random(0x853c_49e6_748f_ea9b);
         let mut kinds = 0;
         for _ in 0..20_000 {
             let length = usize::try_from(random() % 128).unwrap();

@@ -1,11 +1,12 @@
 //! A throw-away server under the probe, and sessions in it.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use waggle_need::had;
+use waggle_probes::clock::now_ns;
 use waggle_probes::kernel::RunTimeStats;
 use waggle_probes::sched::{Doing, LiveThread, SchedProbe, THREADS_MAX};
 use waggle_probes::statement::{
@@ -28,27 +29,17 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn need(name: &str, available: bool, why: &str) -> bool {
-    let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-    let is_required = required.split(',').any(|need| need.trim() == name);
-    assert!(available || !is_required, "{name} is required: {why}");
-    if !available {
-        // Past the capture of the test harness: a skip must be seen.
-        let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
-    }
-    available
-}
-
 /// The flavours that can be watched here, the others skipped aloud.
 pub(crate) fn flavours() -> Vec<Flavour> {
     let installed = installed_servers();
     let is_root = rustix::process::geteuid().is_root();
     [Flavour::MariaDb, Flavour::MySql]
         .into_iter()
-        .filter(|&flavour| {
+        .filter_map(|flavour| {
             let found = installed.iter().any(|server| server.flavour == flavour);
-            need("bpf", is_root, "not root")
-                && need(flavour.name(), found, "no such server is installed")
+            let found = found.then_some(flavour);
+            had("bpf", is_root.then_some(()).ok_or("not root"))?;
+            had(flavour.name(), found.ok_or("no such server is installed"))
         })
         .collect()
 }
@@ -221,7 +212,7 @@ impl Bed {
                 since_ns,
                 ..
             }) = thread
-                && monotonic_ns().saturating_sub(since_ns) > HELD.as_nanos() as u64
+                && now_ns().saturating_sub(since_ns) > HELD.as_nanos() as u64
             {
                 return class;
             }
@@ -289,20 +280,13 @@ fn check_sum(seen: &Seen) {
     assert!(sum.abs_diff(seen.wall_ns) <= 3_000, "{seen:?}");
 }
 
-fn monotonic_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
-}
-
 fn realtime_offset_ns() -> u64 {
-    clock_ns(libc::CLOCK_REALTIME) - monotonic_ns()
-}
-
-fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the structure is alive and writable.
-    assert_eq!(unsafe { libc::clock_gettime(clock, &raw mut now) }, 0);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+    let told = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
+    assert_eq!(told, 0);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs() - now_ns()
 }

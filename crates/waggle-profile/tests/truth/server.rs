@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use waggle_need::{can_probe, need};
 use waggle_profile::model::{BETWEEN, Filter, Kind, Profile, UNFINISHED};
 use waggle_profile::{Recorder, RecorderOptions};
 use waggle_server::Flavour;
@@ -13,8 +14,6 @@ use waggle_server::cpu::process_cpu_ns;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::{Connection, Dsn};
-
-use crate::need::{can_probe, need};
 
 /// CPU time of the server that is recorded, ns.
 const CPU_NS: u64 = 8_000_000_000;

@@ -4,7 +4,6 @@
 mod bench_example;
 mod example;
 mod hostile;
-mod need;
 mod page;
 mod profile;
 mod profile_example;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use waggle_need::{program, skip};
 use waggle_report::bench::{BenchReport, csv, headline, markdown};
 use waggle_report::document::Document;
 use waggle_report::lab::LabReport;
@@ -16,7 +17,6 @@ use waggle_report::run::{Outcome, PAGE_FILE, Run, RunDir};
 
 use crate::bench_example;
 use crate::example::{every_variant, realistic};
-use crate::need;
 use crate::profile_example;
 use crate::study_example::{every_study_variant, realistic_study};
 use crate::trace_example::every_trace;
@@ -245,7 +245,7 @@ fn stage() -> Option<&'static Path> {
 }
 
 fn install() -> Option<PathBuf> {
-    need::program(&["npm"])?;
+    program(&["npm"])?;
     let stage = Path::new(env!("CARGO_TARGET_TMPDIR")).join("web");
     for folder in ["src", "test"] {
         let _ = fs::remove_dir_all(stage.join(folder));
@@ -303,7 +303,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> String {
 #[test]
 fn the_code_of_the_page_type_checks_and_passes_its_tests() {
     let Some(stage) = stage() else {
-        return need::skip("node", "npm is not installed");
+        return skip("node", "npm is not installed");
     };
     run(stage, "npm", &["run", "--silent", "check"]);
     let said = run(stage, "npm", &["run", "--silent", "test"]);
@@ -315,14 +315,14 @@ fn the_code_of_the_page_type_checks_and_passes_its_tests() {
 
 #[test]
 fn the_page_is_good_in_a_browser() {
-    let Some(chromium) = need::program(&["chromium", "chromium-browser", "google-chrome"]) else {
-        return need::skip(
+    let Some(chromium) = program(&["chromium", "chromium-browser", "google-chrome"]) else {
+        return skip(
             "browser",
             "Chromium is not installed (apt-get install chromium)",
         );
     };
     let Some(stage) = stage() else {
-        return need::skip("browser", "npm is not installed");
+        return skip("browser", "npm is not installed");
     };
     let pages = [
         ("realistic", render(&realistic())),

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::json;
+use waggle_need::{is_root, skip};
 use waggle_report::run::{Outcome, ReadError, Run, RunDir, SAMPLES_FILE, ServerFacts};
 
 fn root() -> tempfile::TempDir {
@@ -190,8 +190,8 @@ fn a_full_disk_keeps_what_was_written() {
     if let Some(mount) = std::env::var_os("WAGGLE_TEST_FULL_DISK") {
         return fill(Path::new(&mount));
     }
-    if !fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
-        return crate::need::skip("root", "a tiny file system cannot be mounted");
+    if !is_root() {
+        return skip("root", "a tiny file system cannot be mounted");
     }
     let root = root();
     // This program again, in a mount namespace of its own: nobody else sees the tiny disk.
@@ -204,11 +204,11 @@ fn a_full_disk_keeps_what_was_written() {
         .arg(std::env::current_exe().expect("this program"))
         .output();
     match output {
-        Err(error) => crate::need::skip("root", &format!("unshare: {error}")),
+        Err(error) => skip("root", &format!("unshare: {error}")),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             if !output.status.success() && said.contains("ermission denied") {
-                return crate::need::skip("root", &said);
+                return skip("root", &said);
             }
             let printed = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success(), "{said}{printed}");

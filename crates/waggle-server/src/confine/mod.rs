@@ -10,23 +10,16 @@
 
 mod affinity;
 mod disk;
+mod group;
 pub mod hierarchy;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use hierarchy::Hierarchy;
-
-/// Groups are called this and the process id of their maker.
-const PREFIX: &str = "waggle-confine-";
-
-/// How often a group that was left is tried to be removed, and the pause between.
-const REMOVALS_MAX: u32 = 200;
-const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
+use group::Group;
 
 /// What processes may use together; `None` is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,13 +93,6 @@ pub struct Confinement {
     threads_kept_off: bool,
 }
 
-/// A group made for this.
-#[derive(Debug)]
-struct Group {
-    path: PathBuf,
-    controller: &'static str,
-}
-
 /// A process in it, and where it was before.
 #[derive(Debug)]
 struct Member {
@@ -177,7 +163,7 @@ impl Confinement {
             ));
         }
         let list = hierarchy::list(&self.cpus);
-        let group = self.group("cpuset", |group, parent, version| {
+        let group = Group::make("cpuset", |group, parent, version| {
             if version == 1 {
                 // A group of version 1 takes nobody before it has memory nodes.
                 let mems = fs::read_to_string(parent.join("cpuset.effective_mems"))
@@ -189,9 +175,12 @@ impl Confinement {
             Ok(kept.trim().to_owned())
         });
         match group {
-            Ok((kept, path)) => self
-                .applied
-                .push(format!("processors {kept}, by cpuset {}", path.display())),
+            Ok((kept, group)) => {
+                let path = group.path.display();
+                self.applied
+                    .push(format!("processors {kept}, by cpuset {path}"));
+                self.groups.push(group);
+            }
             Err(_) => {
                 self.by_affinity = true;
                 self.applied
@@ -202,74 +191,25 @@ impl Confinement {
 
     fn limit_io(&mut self, rates: &IoRates, data: &Path) -> Result<String, String> {
         let disk = disk::of(data)?;
-        let set_v1 = |group: &Path| -> io::Result<String> {
-            let mut kept = Vec::new();
-            for (file, rate) in [
-                ("blkio.throttle.read_bps_device", rates.read_bytes_s),
-                ("blkio.throttle.write_bps_device", rates.write_bytes_s),
-                ("blkio.throttle.read_iops_device", rates.read_ops_s),
-                ("blkio.throttle.write_iops_device", rates.write_ops_s),
-            ] {
-                let Some(rate) = rate else { continue };
-                fs::write(group.join(file), format!("{disk} {rate}"))?;
-                let text = fs::read_to_string(group.join(file))?;
-                let name = file.trim_start_matches("blkio.throttle.");
-                kept.push(format!("{name} {}", text.trim()));
-            }
-            Ok(kept.join(", "))
-        };
-        let set_v2 = |group: &Path| -> io::Result<String> {
-            let rate = |name: &str, rate: Option<u64>| rate.map(|rate| format!(" {name}={rate}"));
-            let parts = [
-                rate("rbps", rates.read_bytes_s),
-                rate("wbps", rates.write_bytes_s),
-                rate("riops", rates.read_ops_s),
-                rate("wiops", rates.write_ops_s),
-            ];
-            let line: String = parts.into_iter().flatten().collect();
-            fs::write(group.join("io.max"), format!("{disk}{line}"))?;
-            let text = fs::read_to_string(group.join("io.max"))?;
-            Ok(format!("io.max {}", text.trim()))
-        };
-        let v1 = self.group("blkio", |group, _, _| set_v1(group));
-        let (kept, path, note) = match v1 {
-            Ok((kept, path)) => (
+        let v1 = Group::make("blkio", |group, _, _| {
+            disk::throttle_v1(group, &disk, rates)
+        });
+        let (kept, group, note) = match v1 {
+            Ok((kept, group)) => (
                 kept,
-                path,
+                group,
                 "; version 1 counts reads and direct writes, not those through the page cache \
                  (the redo log)",
             ),
-            Err(first) => match self.group("io", |group, _, _| set_v2(group)) {
-                Ok((kept, path)) => (kept, path, ""),
-                Err(second) => return Err(format!("{first}; {second}")),
-            },
-        };
-        Ok(format!("{kept}, by {}{note}", path.display()))
-    }
-
-    /// Makes a group for `controller` and lets `set` write its limits.
-    fn group(
-        &mut self,
-        controller: &'static str,
-        set: impl Fn(&Path, &Path, u8) -> io::Result<String>,
-    ) -> Result<(String, PathBuf), String> {
-        let hierarchy = Hierarchy::of(controller)
-            .ok_or_else(|| format!("there is no control group for {controller}"))?;
-        let mut why = String::new();
-        for parent in hierarchy.parents() {
-            hierarchy::remove_abandoned(&parent, PREFIX);
-            match make(&parent, controller, hierarchy.version, &set) {
-                Ok((kept, path)) => {
-                    self.groups.push(Group {
-                        path: path.clone(),
-                        controller,
-                    });
-                    return Ok((kept, path));
-                }
-                Err(error) => why = format!("{} in {}: {error}", controller, parent.display()),
+            Err(first) => {
+                let v2 = Group::make("io", |group, _, _| disk::throttle_v2(group, &disk, rates));
+                let (kept, group) = v2.map_err(|second| format!("{first}; {second}"))?;
+                (kept, group, "")
             }
-        }
-        Err(why)
+        };
+        let what = format!("{kept}, by {}{note}", group.path.display());
+        self.groups.push(group);
+        Ok(what)
     }
 
     /// Keeps a process to the limits, with all the threads it has and will have.
@@ -371,53 +311,7 @@ impl Drop for Confinement {
             }
         }
         for group in &self.groups {
-            remove_when_empty(&group.path);
-        }
-    }
-}
-
-/// Removes a group that was left. A process that is just ending is in it for a moment longer.
-fn remove_when_empty(group: &Path) {
-    for _ in 0..REMOVALS_MAX {
-        match fs::remove_dir(group) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                std::thread::sleep(REMOVAL_PAUSE);
-            }
-            _ => return,
-        }
-    }
-}
-
-/// A new group below `parent` with its limits set; none if they cannot be.
-fn make(
-    parent: &Path,
-    controller: &str,
-    version: u8,
-    set: &impl Fn(&Path, &Path, u8) -> io::Result<String>,
-) -> io::Result<(String, PathBuf)> {
-    if version == 2 {
-        // Refused where processes are in the parent; then it may be on already.
-        let _ = fs::write(
-            parent.join("cgroup.subtree_control"),
-            format!("+{controller}"),
-        );
-    }
-    let mut number = 0;
-    let group = loop {
-        let name = format!("{PREFIX}{}-{number}", std::process::id());
-        let path = parent.join(name);
-        match fs::create_dir(&path) {
-            Ok(()) => break path,
-            // Another confinement of this process.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(error),
-        }
-    };
-    match set(&group, parent, version) {
-        Ok(kept) => Ok((kept, group)),
-        Err(error) => {
-            let _ = fs::remove_dir(&group);
-            Err(error)
+            group.remove();
         }
     }
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use waggle_need::skip;
+
 use super::*;
 use crate::cpu;
 
@@ -183,8 +185,7 @@ fn the_disk_is_throttled_where_the_host_allows_it() {
     let [kept] = confinement.applied() else {
         let refused = confinement.refused();
         assert!(refused[0].starts_with("no limit of disk traffic: "));
-        println!("skipped: blkio: {}", refused[0]);
-        return;
+        return skip("blkio", &refused[0]);
     };
     assert!(kept.contains(&RATE.to_string()), "{kept}");
     let file = dir.path().join("data");

@@ -15,7 +15,7 @@
 //! Invariant: between fork and exec there are only async-signal-safe calls, on memory prepared
 //! before the fork; another thread may have held the allocator's lock at that moment.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -295,36 +295,4 @@ pub(super) fn c_string(text: impl Into<Vec<u8>>) -> io::Result<CString> {
 pub(super) fn c_path(path: &Path) -> io::Result<CString> {
     use std::os::unix::ffi::OsStrExt;
     c_string(path.as_os_str().as_bytes())
-}
-
-/// The environment a server gets: ours, without what would change or disclose something.
-pub(super) fn environment() -> Vec<CString> {
-    use std::os::unix::ffi::OsStrExt;
-    std::env::vars_os()
-        .filter(|(name, _)| {
-            let name = name.as_bytes();
-            // Option files and service managers' sockets; and a DSN holds a password.
-            let unwanted: [&[u8]; 6] = [
-                b"MYSQL",
-                b"MARIADB",
-                b"WAGGLE_",
-                b"NOTIFY_SOCKET",
-                b"LISTEN_",
-                b"TMPDIR",
-            ];
-            !unwanted.iter().any(|prefix| name.starts_with(prefix))
-        })
-        .filter_map(|(name, value)| {
-            c_string([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
-        })
-        .collect()
-}
-
-/// Pointers to C strings, closed by a null pointer, as `execve` takes them.
-pub(super) fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
-    strings
-        .iter()
-        .map(|string: &CString| CStr::as_ptr(string))
-        .chain([std::ptr::null()])
-        .collect()
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use waggle_need::skip;
 use waggle_server::Flavour;
 use waggle_server::discovery::{Change, Discovery, Found};
 use waggle_server::install::installed_servers;
@@ -136,6 +137,13 @@ impl Drop for Idle {
 }
 
 /// The program of a MariaDB, which runs without a chroot.
+/// Copies a program that is to be started. Another process writes it: a child that a test beside
+/// this one starts meanwhile would inherit the open file, and what is written to cannot be started.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
 fn mariadb() -> Option<std::path::PathBuf> {
     flavours().contains(&Flavour::MariaDb).then(|| {
         let installed = installed_servers();
@@ -151,7 +159,7 @@ fn an_upgrade_in_place_is_told_once_and_the_next_start_is_another_program() {
     let Some(program) = mariadb() else { return };
     let dir = tempfile::tempdir().unwrap();
     let own = dir.path().join("mariadbd");
-    fs::copy(&program, &own).unwrap();
+    copy(&program, &own);
     let mut follower = Follower::default();
     let old = Idle::start(&own, dir.path(), 4711, None);
     let before = follower.came(old.child.id());
@@ -209,11 +217,7 @@ fn a_server_in_a_network_of_its_own_has_a_name_of_its_own() {
     let Some(program) = mariadb() else { return };
     let in_own_network = Command::new("unshare").args(["--net", "true"]).status();
     if !in_own_network.is_ok_and(|status| status.success()) {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: root: no network namespace can be made"
-        );
-        return;
+        return skip("root", "no network namespace can be made");
     }
     let dir = tempfile::tempdir().unwrap();
     let mut follower = Follower::default();
@@ -233,7 +237,7 @@ fn a_server_in_a_network_of_its_own_has_a_name_of_its_own() {
 fn what_only_has_the_name_is_no_server() {
     let dir = tempfile::tempdir().unwrap();
     let named = dir.path().join("mysqld");
-    fs::copy("/bin/cat", &named).unwrap();
+    copy(Path::new("/bin/cat"), &named);
     let mut by_program = Command::new(&named).stdin(Stdio::piped()).spawn().unwrap();
     let mut command = Command::new("cat");
     let mut by_argument = command

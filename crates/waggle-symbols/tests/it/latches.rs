@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use waggle_need::skip;
 use waggle_symbols::latch::{RwMode, thread_number};
 use waggle_symbols::{LatchHook, LatchLayout, TrapCost};
 
@@ -22,8 +23,7 @@ fn mysql() -> Vec<PathBuf> {
 fn every_latch_of_mysql_has_its_places() {
     let roots = mysql();
     if roots.is_empty() {
-        println!("skipped: mysql: there is no mysqld here (scripts/fetch-mysql)");
-        return;
+        return skip("mysql", "there is no mysqld here (scripts/fetch-mysql)");
     }
     for root in roots {
         let layout = LatchLayout::open(&root.join("usr/sbin/mysqld")).unwrap();
@@ -66,8 +66,7 @@ fn every_latch_of_mysql_has_its_places() {
 fn mariadb_has_metadata_locks() {
     let path = Path::new("/usr/sbin/mariadbd");
     if !path.exists() {
-        println!("skipped: mariadb: there is no mariadbd here (scripts/setup test)");
-        return;
+        return skip("mariadb", "there is no mariadbd here (scripts/setup test)");
     }
     let layout = LatchLayout::open(path).unwrap();
     assert_eq!(layout.missing, []);

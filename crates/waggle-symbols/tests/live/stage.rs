@@ -1,10 +1,10 @@
 //! The servers, and the sessions in them that are watched.
 
-use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use waggle_need::{is_root, need};
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
@@ -13,22 +13,8 @@ use waggle_wire::{Connection, Dsn, Summary};
 
 use crate::thread::{Place, Seen, observe};
 
-/// True if `available`; else the skip is said aloud, or is a failure where the need is required.
-pub(crate) fn need(name: &str, available: bool, why: &str) -> bool {
-    let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
-    let is_required = required.split(',').any(|need| need.trim() == name);
-    assert!(available || !is_required, "{name} is required: {why}");
-    if !available {
-        // Past the capture of the test harness: a skip must be seen.
-        let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
-    }
-    available
-}
-
 pub(crate) fn flavours() -> Vec<Flavour> {
-    // SAFETY: no argument, no memory.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    if !need("root", is_root, "another user's process cannot be traced") {
+    if !need("root", is_root(), "another user's process cannot be traced") {
         return Vec::new();
     }
     let installed = installed_servers();

@@ -1,5 +1,6 @@
 //! A statement that waits: how long the server says it did, and what it passes on its way.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use waggle_server::Flavour;
@@ -20,6 +21,12 @@ const WAITS_FOR_TABLE: (&str, usize) = (
 /// Types of `thd_wait_begin`.
 const ROW: u64 = 3;
 const METADATA: u64 = 5;
+
+/// The turn of a test here: tests share a server, which counts the waits of all of them.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How long a statement of `waiter` was seen to wait, at least, and how long it took: `holder`
 /// has what it needs until it was. `waiting` gives, in column `at`, how many wait.
@@ -53,6 +60,7 @@ fn blocked(
 
 #[test]
 fn the_lock_time_is_what_the_server_calls_so() {
+    let _turn = turn();
     for flavour in flavours() {
         let stage = Stage::new(flavour);
         let mut holder = stage.session(stage.server.dsn_socket());
@@ -108,6 +116,7 @@ fn passed(seen: &Seen, hook: Hook) -> Vec<&[u64]> {
 
 #[test]
 fn a_wait_is_announced_with_who_waits_for_whom() {
+    let _turn = turn();
     for flavour in flavours() {
         let stage = Stage::new(flavour);
         let mut holder = stage.session(stage.server.dsn_socket());

@@ -14,7 +14,6 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use waggle_probes::clock::now_ns;
-use waggle_probes::kernel::SampledRunTimes;
 use waggle_probes::latch::{self as probe, LatchProbe};
 use waggle_symbols::LatchLayout;
 
@@ -23,6 +22,7 @@ use super::join::{Join, JoinCounters, Wait};
 use super::naming::Naming;
 use super::seen::{Seen, What};
 use super::table::Table;
+use crate::attached::Attached;
 use crate::event::Thread;
 use crate::stack::Stacks;
 use places::{Places, nothing, refused};
@@ -48,10 +48,7 @@ pub struct Source {
     before: JoinCounters,
     /// When waits may begin that are whole, and when they have to have ended, ns.
     window: (u64, u64),
-    /// Since when something is attached, and for how long something was before, ns.
-    since_ns: u64,
-    before_ns: u64,
-    is_attached: bool,
+    attached: Attached,
     waiting: Vec<Seen>,
     lost: Vec<u64>,
     read_ns: u64,
@@ -63,9 +60,8 @@ pub struct Source {
     /// Threads that sleep for something else.
     elsewhere: read::Elsewhere,
     conditions: u64,
-    run_times: SampledRunTimes,
-    /// Hits, and runs and run times of each program, that are of no account.
-    forgotten: (u64, Vec<(&'static str, u64, u64)>),
+    /// Hits that are of no account.
+    forgotten: u64,
 }
 
 /// A slice of time that is over.
@@ -119,9 +115,7 @@ impl Source {
         let names = places.layout.names;
         let mut naming = Naming::of(pid, places.program.clone(), options.flavour, names);
         naming.read_tables();
-        let since_ns = now_ns();
-        let mut run_times = SampledRunTimes::default();
-        run_times.at(0);
+        let attached = Attached::from_now(true);
         found.placed = places.attach(&mut probe);
         if refused(&found.placed) == found.placed.len() {
             return Err(nothing(&found));
@@ -137,9 +131,7 @@ impl Source {
             places,
             before: JoinCounters::default(),
             window: (0, u64::MAX),
-            since_ns,
-            before_ns: 0,
-            is_attached: true,
+            attached,
             waiting: Vec::new(),
             lost,
             read_ns: now_ns(),
@@ -148,8 +140,7 @@ impl Source {
             latches: HashSet::new(),
             elsewhere: read::Elsewhere::default(),
             conditions: 0,
-            run_times,
-            forgotten: (0, Vec::new()),
+            forgotten: 0,
         })
     }
 
@@ -162,10 +153,7 @@ impl Source {
     /// records there were. To be called some hundred times a second.
     pub fn poll(&mut self, mut each: impl FnMut(&Wait)) -> usize {
         let before_ns = self.read_ns;
-        if self.is_attached {
-            let attached_ns = self.attached_ns();
-            self.run_times.at(attached_ns);
-        }
+        self.attached.look();
         let now_ns = now_ns();
         let records = self.read();
         self.note_losses(before_ns);
@@ -181,12 +169,7 @@ impl Source {
 
     /// For how long something was attached so far, ns.
     pub fn attached_ns(&self) -> u64 {
-        let now_ns = if self.is_attached {
-            now_ns().saturating_sub(self.since_ns)
-        } else {
-            0
-        };
-        self.before_ns + now_ns
+        self.attached.ns()
     }
 
     /// Waits that are whole begin from this time on: everything is attached.
@@ -203,9 +186,7 @@ impl Source {
     /// counted, those apart who have for `long_ns` or longer. Takes as long as the kernel does to
     /// be sure that no program runs any more; no thread of the process waits for that.
     pub fn pause(&mut self, long_ns: u64, mut each: impl FnMut(&Wait)) -> Ended {
-        self.before_ns = self.attached_ns();
-        self.is_attached = false;
-        self.run_times.release(self.before_ns);
+        self.attached.ends();
         self.probe.detach();
         let before_ns = self.read_ns;
         self.read();
@@ -244,10 +225,8 @@ impl Source {
         self.latches.clear();
         self.elsewhere.clear();
         // A record from before that comes now is of no slice any more.
-        self.since_ns = now_ns();
-        self.read_ns = self.since_ns;
-        self.is_attached = true;
-        self.run_times.at(self.before_ns);
+        self.attached.begins_again();
+        self.read_ns = self.attached.since_ns();
         let placed = self.places.attach(&mut self.probe);
         Ok(refused(&placed) <= refused(&self.found.placed))
     }
@@ -263,7 +242,7 @@ impl Source {
     pub fn probe_counters(&self) -> probe::Counters {
         let counters = self.probe.counters();
         probe::Counters {
-            hits: counters.hits.saturating_sub(self.forgotten.0),
+            hits: counters.hits.saturating_sub(self.forgotten),
             ..counters
         }
     }
@@ -271,9 +250,8 @@ impl Source {
     /// What the programs cost so far, while nothing was to be seen yet, is of no account. To be
     /// called between [`Source::pause`] and [`Source::resume`].
     pub fn forget_cost(&mut self) {
-        self.forgotten = (self.probe.counters().hits, self.probe.run_times());
-        self.before_ns = 0;
-        self.run_times = SampledRunTimes::default();
+        self.forgotten = self.probe.counters().hits;
+        self.attached.forget(self.probe.run_times());
     }
 
     /// Sleeps for conditions, which are no latches.
@@ -284,26 +262,13 @@ impl Source {
     /// Runs and run time, ns, of each program so far: scaled to all the time that they were
     /// attached for from the part of it in which the kernel counted. Empty if it does not.
     pub fn run_times(&self) -> Vec<(&'static str, u64, u64)> {
-        let scale = self.run_times.scale(self.attached_ns());
-        let scaled = |n: u64| (n as f64 * scale).round() as u64;
-        let forgotten = |name: &str| {
-            let mut all = self.forgotten.1.iter();
-            let of = all.find(|of| of.0 == name);
-            of.map_or((0, 0), |of| (of.1, of.2))
-        };
-        let times = self.probe.run_times().into_iter();
-        let times = times.map(|(name, runs, ns)| {
-            let before = forgotten(name);
-            (name, scaled(runs - before.0), scaled(ns - before.1))
-        });
-        times.collect()
+        self.attached.scaled(self.probe.run_times())
     }
 
     /// Share of the time that something was attached for in which the kernel counted run times, 0
     /// to 1.
     pub fn counted_share(&self) -> f64 {
-        let attached_ns = self.attached_ns();
-        self.run_times.counted_ns(attached_ns) as f64 / attached_ns.max(1) as f64
+        self.attached.counted_share().unwrap_or(0.0)
     }
 
     /// When it was attached, ns of the monotonic clock.

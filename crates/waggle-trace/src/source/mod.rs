@@ -7,20 +7,22 @@
 //! Invariant: events come in the order of their time, except where that cannot be told (two
 //! processors within a microsecond); what was lost is an event at the place where it was lost.
 
+mod cost;
 mod order;
 mod points;
 
-use waggle_probes::kernel::SampledRunTimes;
-use waggle_probes::point::{PlaceCost, PointProbe, PointSpec, ProbeError, Process as Watched};
+use waggle_probes::clock;
+use waggle_probes::point::{PointProbe, PointSpec, ProbeError, Process as Watched};
 use waggle_probes::timeline::{Options, Record, TimelineError, TimelineProbe};
 
+use crate::attached::Attached;
 use crate::event::{Event, PointId, StackId, Thread};
 use crate::resolve::{Plan, Process, ProcessError};
 use crate::stack::{Stack, Stacks};
 use crate::timeline::Records;
+pub use cost::PointCost;
 use order::Order;
 use points::Points;
-use waggle_probes::clock;
 
 /// How large the rings are, and what is recorded beside the points.
 #[derive(Debug, Clone, Copy)]
@@ -45,17 +47,6 @@ impl Default for SourceOptions {
             }),
         }
     }
-}
-
-/// What one point cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PointCost {
-    /// Which.
-    pub point: PointId,
-    /// Times that a thread came by; also those that a test ruled out.
-    pub hits: u64,
-    /// Time in the program, ns, without the trap that led there; 0 unless costs are counted.
-    pub run_ns: u64,
 }
 
 /// A place of a point that could not be attached, though it was planned.
@@ -92,17 +83,11 @@ pub struct Source {
     // Dropped in this order: starts and ends before the scheduler's.
     points: PointProbe,
     scheduler: Option<TimelineProbe>,
-    /// Run times of the programs, if they are wanted.
-    times: Option<SampledRunTimes>,
-    /// Since when something is attached, and for how long something was before, ns.
-    since_ns: u64,
-    before_ns: u64,
+    attached: Attached,
     /// Records of before are of no account.
     from_ns: u64,
-    is_attached: bool,
-    /// Hits of each place, and runs and run times of the scheduler's programs, that are of no
-    /// account.
-    forgotten: (Vec<u64>, Vec<(&'static str, u64, u64)>),
+    /// Hits of each place that are of no account.
+    forgotten: Vec<u64>,
     numbers: Vec<PointId>,
     unattached: Vec<Unattached>,
     order: Order,
@@ -126,10 +111,7 @@ impl Source {
             Ok(Watched { pid: *pid, image })
         });
         let watched = watched.collect::<Result<Vec<_>, ProcessError>>()?;
-        let mut times = options.cost.then(SampledRunTimes::default);
-        if let Some(times) = &mut times {
-            times.at(0);
-        }
+        let mut attached = Attached::from_now(options.cost);
         let scheduler = options
             .scheduler
             .map(|options| scheduler(&options, pids))
@@ -158,16 +140,14 @@ impl Source {
             let reasons: Vec<&str> = unattached.iter().map(|u| u.reason.as_str()).collect();
             return Err(SourceError::Nothing(reasons.join("; ")));
         }
+        // Loading takes longer than attaching, and no program runs meanwhile.
+        attached.only_now();
         Ok(Self {
             points,
             scheduler,
-            times,
-            // Loading takes longer than attaching, and no program runs meanwhile.
-            since_ns: clock::now_ns(),
-            before_ns: 0,
+            attached,
             from_ns: 0,
-            is_attached: true,
-            forgotten: (Vec::new(), Vec::new()),
+            forgotten: Vec::new(),
             numbers,
             unattached,
             order: Order::default(),
@@ -180,31 +160,21 @@ impl Source {
     /// Hands out what happened since the last poll, in order of time, up to a moment before now:
     /// what a slower processor may still write is kept for the next. Returns how many events.
     pub fn poll(&mut self, each: impl FnMut(Event)) -> usize {
-        let attached_ns = self.attached_ns();
-        if self.is_attached
-            && let Some(times) = &mut self.times
-        {
-            times.at(attached_ns);
-        }
+        self.attached.look();
         let until = self.read();
         self.order.release(until, each)
     }
 
     /// For how long something was attached so far, ns.
     pub fn attached_ns(&self) -> u64 {
-        let now_ns = if self.is_attached {
-            clock::now_ns().saturating_sub(self.since_ns)
-        } else {
-            0
-        };
-        self.before_ns + now_ns
+        self.attached.ns()
     }
 
     /// Detaches everything until [`Source::resume`], and hands out all that is left, with what was
     /// lost at the end. Takes as long as the kernel does to be sure that no program runs any more,
     /// some 0.1 s; no thread of the process waits for that.
     pub fn pause(&mut self, each: impl FnMut(Event)) -> usize {
-        self.note_detached();
+        self.attached.ends();
         self.points.detach_with(self.scheduler.as_mut());
         self.read();
         let now_ns = clock::now_ns();
@@ -229,46 +199,17 @@ impl Source {
     pub fn resume(&mut self) -> Result<bool, SourceError> {
         self.points.forget_threads()?;
         // A record from before that comes now is of no slice any more.
-        self.from_ns = clock::now_ns();
-        self.since_ns = self.from_ns;
-        self.is_attached = true;
-        if let Some(times) = &mut self.times {
-            times.at(self.before_ns);
-        }
+        self.attached.begins_again();
+        self.from_ns = self.attached.since_ns();
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.attach()?;
         }
         Ok(self.points.attach_again())
     }
 
-    /// What the programs cost so far, while nothing was to be seen yet, is of no account. To be
-    /// called between [`Source::pause`] and [`Source::resume`].
-    ///
-    /// # Errors
-    /// The kernel's counters cannot be read.
-    pub fn forget_cost(&mut self) -> Result<(), SourceError> {
-        let hits = self.points.cost()?.iter().map(|cost| cost.hits).collect();
-        let scheduler = self.scheduler.as_ref();
-        let times = scheduler.map_or_else(Vec::new, TimelineProbe::run_times);
-        self.forgotten = (hits, times);
-        self.before_ns = 0;
-        if let Some(times) = &mut self.times {
-            *times = SampledRunTimes::default();
-        }
-        Ok(())
-    }
-
-    fn note_detached(&mut self) {
-        self.before_ns = self.attached_ns();
-        self.is_attached = false;
-        if let Some(times) = &mut self.times {
-            times.release(self.before_ns);
-        }
-    }
-
     /// Detaches everything and hands out all that is left, with what was lost at the end.
     pub fn drain(&mut self, each: impl FnMut(Event)) -> usize {
-        self.note_detached();
+        self.attached.ends();
         self.points.detach();
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.detach();
@@ -326,57 +267,6 @@ impl Source {
         points + scheduler + self.order.late() + self.of_points.unread()
     }
 
-    /// What each point cost so far, in the order of the plan.
-    ///
-    /// # Errors
-    /// The kernel's counters cannot be read.
-    pub fn cost(&self) -> Result<Vec<PointCost>, SourceError> {
-        let mut costs: Vec<PointCost> = Vec::new();
-        let forgotten = self.forgotten.0.iter().copied().chain(std::iter::repeat(0));
-        let places = self.points.cost()?.into_iter().zip(forgotten);
-        for (point, (cost, forgotten)) in self.numbers.iter().zip(places) {
-            let cost = without(cost, forgotten);
-            match costs.last_mut().filter(|last| last.point == *point) {
-                Some(last) => {
-                    last.hits += cost.hits;
-                    last.run_ns += cost.run_ns;
-                }
-                None => costs.push(PointCost {
-                    point: *point,
-                    hits: cost.hits,
-                    run_ns: cost.run_ns,
-                }),
-            }
-        }
-        Ok(costs)
-    }
-
-    /// Name, runs and run time (ns) of the scheduler's programs, of the whole host: scaled to all
-    /// the time that they were attached for from the part of it in which the kernel counted.
-    pub fn scheduler_cost(&self) -> Vec<(&'static str, u64, u64)> {
-        let scheduler = self.scheduler.as_ref();
-        let mut times = scheduler.map_or_else(Vec::new, TimelineProbe::run_times);
-        for (time, forgotten) in times.iter_mut().zip(&self.forgotten.1) {
-            time.1 = time.1.saturating_sub(forgotten.1);
-            time.2 = time.2.saturating_sub(forgotten.2);
-        }
-        let attached_ns = self.attached_ns();
-        let scale = self.times.as_ref().map_or(1.0, |t| t.scale(attached_ns));
-        let scaled = |n: u64| (n as f64 * scale).round() as u64;
-        let times = times.into_iter();
-        times
-            .map(|(name, runs, ns)| (name, scaled(runs), scaled(ns)))
-            .collect()
-    }
-
-    /// Share of the time that something was attached for in which the kernel counted run times, 0
-    /// to 1; `None` if they are not wanted.
-    pub fn counted_share(&self) -> Option<f64> {
-        let attached_ns = self.attached_ns();
-        let counted_ns = self.times.as_ref()?.counted_ns(attached_ns);
-        Some(counted_ns as f64 / attached_ns.max(1) as f64)
-    }
-
     /// Places of the plan that are not attached, and why.
     pub fn unattached(&self) -> &[Unattached] {
         &self.unattached
@@ -395,16 +285,6 @@ impl Source {
     /// What a thread called itself last, if it left a processor or woke somebody meanwhile.
     pub fn name(&self, thread: Thread) -> Option<String> {
         self.of_scheduler.name(thread)
-    }
-}
-
-/// The cost of a place without so many hits.
-fn without(cost: PlaceCost, hits: u64) -> PlaceCost {
-    let left = cost.hits.saturating_sub(hits);
-    let share = left as f64 / cost.hits.max(1) as f64;
-    PlaceCost {
-        hits: left,
-        run_ns: (cost.run_ns as f64 * share).round() as u64,
     }
 }
 

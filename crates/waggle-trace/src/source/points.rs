@@ -3,21 +3,20 @@
 //! Invariant: a loss becomes an event of its own, before the first record that was written after
 //! it, or at the end.
 
-use rustc_hash::FxHashMap;
 use waggle_probes::point::{Attach, PointRecord, PointSpec};
 use waggle_probes::timeline::StackEnd;
 
 use crate::event::{Event, PointId, StackId, Thread, What};
+use crate::lost::Lost;
 use crate::stack::Stacks;
 
 /// Frames of a stack at most, as the kernel half keeps them.
 const FRAMES_MAX: usize = 48;
 
-/// What is known of the records of each processor.
+/// What has to be remembered from record to record.
 #[derive(Debug, Default)]
 pub(super) struct Points {
-    /// Records lost so far, and when the last one was written.
-    processors: FxHashMap<u16, (u32, u64)>,
+    lost: Lost,
     /// Records whose value could not be read where it stood: as good as lost.
     unread: u64,
 }
@@ -40,18 +39,9 @@ impl Points {
             cpu: record.cpu,
             what,
         };
-        // Of what was lost before a processor's first record, the beginning is not known.
-        let (lost, last_ns) = self.processors.entry(record.cpu).or_insert((0, 0));
-        let count = record.lost.wrapping_sub(*lost);
-        // Another thread's record of this processor may come in its midst, with an older count.
-        if count > 0 && count < 1 << 31 {
-            *lost = record.lost;
-            each(event(What::Lost {
-                since_ns: *last_ns,
-                count: count.into(),
-            }));
+        if let Some(loss) = self.lost.before(record.cpu, record.ns, record.lost) {
+            each(event(loss));
         }
-        *last_ns = record.ns.max(*last_ns);
         if record.value_unread {
             self.unread += 1;
             each(event(What::Lost {
@@ -73,34 +63,9 @@ impl Points {
         self.unread
     }
 
-    /// Hands `each` the losses that no later record told of.
-    pub(super) fn lost_at_the_end(
-        &mut self,
-        lost: &[u64],
-        now_ns: u64,
-        mut each: impl FnMut(Event),
-    ) {
-        for (cpu, total) in (0u16..).zip(lost) {
-            let (known, last_ns) = self.processors.entry(cpu).or_insert((0, 0));
-            let total = u32::try_from(*total & u64::from(u32::MAX)).unwrap_or(0);
-            let count = total.wrapping_sub(*known);
-            if count == 0 {
-                continue;
-            }
-            *known = total;
-            each(Event {
-                ns: now_ns,
-                thread: Thread {
-                    tid: 0,
-                    began_ns: 0,
-                },
-                cpu,
-                what: What::Lost {
-                    since_ns: *last_ns,
-                    count: count.into(),
-                },
-            });
-        }
+    /// Hands `each` the losses that no later record told of, given those of each processor.
+    pub(super) fn lost_at_the_end(&mut self, lost: &[u64], now_ns: u64, each: impl FnMut(Event)) {
+        self.lost.at_the_end(lost, now_ns, each);
     }
 }
 

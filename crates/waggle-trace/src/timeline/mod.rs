@@ -8,161 +8,21 @@
 //! was not seen (before the first event of a thread, while events were lost, a switch that the
 //! kernel did not announce) is a part of its own.
 
+mod history;
 mod records;
+mod spans;
 
 pub use records::Records;
-
-use std::collections::VecDeque;
+pub use spans::{Span, Split, State, Waker};
 
 use rustc_hash::FxHashMap;
 
 use crate::event::{Departure, Event, StackId, Thread, What};
-
-/// What a thread does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
-    /// It runs.
-    OnCpu,
-    /// It could run, but has no processor.
-    Runnable,
-    /// It waits.
-    Blocked(Departure),
-    /// It is at something else, of which nothing is told.
-    Elsewhere,
-    /// Not known.
-    Unseen,
-}
-
-/// Who ended a wait, and where that was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waker {
-    /// The thread; whoever was on the processor, if an interrupt woke.
-    pub thread: Thread,
-    /// Where it was.
-    pub stack: Option<StackId>,
-    /// True if an interrupt woke.
-    pub interrupt: bool,
-}
-
-/// A span in one state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    /// When it began, ns.
-    pub from_ns: u64,
-    /// When it ended, ns; for the last one the time of the last event of any thread.
-    pub to_ns: u64,
-    /// The state.
-    pub state: State,
-    /// Where the thread waits, if blocked.
-    pub stack: Option<StackId>,
-    /// Who ended the wait, if blocked and if it was seen.
-    pub waker: Option<Waker>,
-}
-
-/// What a span of a thread's time was made of, ns.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Split {
-    /// Running.
-    pub on_cpu_ns: u64,
-    /// Ready to run, without a processor.
-    pub runnable_ns: u64,
-    /// Waiting, by what for.
-    pub blocked: Vec<(Departure, u64)>,
-    /// At something else.
-    pub elsewhere_ns: u64,
-    /// Not known.
-    pub unseen_ns: u64,
-}
-
-impl Split {
-    /// All waiting together.
-    pub fn blocked_ns(&self) -> u64 {
-        self.blocked.iter().map(|(_, ns)| ns).sum()
-    }
-
-    /// The span that was split.
-    pub fn whole_ns(&self) -> u64 {
-        let known = self.on_cpu_ns + self.runnable_ns + self.blocked_ns();
-        known + self.elsewhere_ns + self.unseen_ns
-    }
-
-    /// Adds a span.
-    pub fn add(&mut self, state: State, ns: u64) {
-        match state {
-            _ if ns == 0 => {}
-            State::OnCpu => self.on_cpu_ns += ns,
-            State::Runnable => self.runnable_ns += ns,
-            State::Elsewhere => self.elsewhere_ns += ns,
-            State::Unseen => self.unseen_ns += ns,
-            State::Blocked(why) => match self.blocked.iter_mut().find(|(w, _)| *w == why) {
-                Some((_, sum)) => *sum += ns,
-                None => self.blocked.push((why, ns)),
-            },
-        }
-    }
-}
-
-/// A change of state: it holds until the next.
-#[derive(Debug, Clone, Copy)]
-struct Change {
-    ns: u64,
-    state: State,
-    stack: Option<StackId>,
-    waker: Option<Waker>,
-}
+use history::{Change, History};
 
 /// A thread that is on its way off its processor may be woken before it has left: at most so long
 /// before, ns.
 pub(crate) const EARLY_NS: u64 = 100_000;
-
-#[derive(Debug, Default)]
-struct History {
-    changes: VecDeque<Change>,
-    /// Woken when it was not asleep.
-    early: Option<(u64, Waker)>,
-    ended_ns: Option<u64>,
-}
-
-impl History {
-    /// Appends a change, unless the state is that of the last; returns how many were appended.
-    fn change(&mut self, ns: u64, state: State) -> usize {
-        if self.changes.back().is_some_and(|last| last.state == state) {
-            return 0;
-        }
-        self.changes.push_back(Change {
-            ns,
-            state,
-            stack: None,
-            waker: None,
-        });
-        1
-    }
-
-    /// How many changes there were up to `ns`. Nearly always asked of the recent past, which is
-    /// looked at first: a search of the whole would touch memory that nobody has for seconds.
-    fn count_until(&self, ns: u64) -> usize {
-        let is_later = |index: usize| self.changes[index].ns > ns;
-        // Those before `low` are not later, those from `high` on are.
-        let (mut low, mut high, mut step) = (0, self.changes.len(), 1);
-        while let Some(at) = high.checked_sub(step) {
-            if !is_later(at) {
-                low = at + 1;
-                break;
-            }
-            high = at;
-            step *= 2;
-        }
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if is_later(middle) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        low
-    }
-}
 
 /// What all threads did, as far back as is kept.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use waggle_probes::timeline::{Head, Name, Record, Why, addresses};
 
 use crate::event::{Departure, Event, Thread, What};
+use crate::lost::Lost;
 use crate::stack::Stacks;
 
 /// Threads whose names are remembered, also after they ended.
@@ -15,10 +16,8 @@ const NAMES_MAX: usize = 131_072;
 /// What has to be remembered from record to record.
 #[derive(Debug, Default)]
 pub struct Records {
-    /// By processor: records lost so far, and when the last one was written.
-    processors: FxHashMap<u16, (u32, u64)>,
+    lost: Lost,
     names: FxHashMap<Thread, Name>,
-    lost: u64,
 }
 
 impl Records {
@@ -41,19 +40,9 @@ impl Records {
             cpu: head.cpu,
             what,
         };
-        // Of what was lost before a processor's first record, the beginning is not known.
-        let (lost, last_ns) = self.processors.entry(head.cpu).or_insert((0, 0));
-        let count = head.lost.wrapping_sub(*lost);
-        // A record may come in the midst of another of this processor, which has the older count.
-        if count > 0 && count < 1 << 31 {
-            *lost = head.lost;
-            self.lost += u64::from(count);
-            each(event(What::Lost {
-                since_ns: *last_ns,
-                count: u64::from(count),
-            }));
+        if let Some(loss) = self.lost.before(head.cpu, head.ns, head.lost) {
+            each(event(loss));
         }
-        *last_ns = head.ns.max(*last_ns);
         let what = match *record {
             Record::Came => What::Came,
             Record::Began => What::Began,
@@ -91,29 +80,8 @@ impl Records {
     }
 
     /// Hands `each` the losses that no later record told of, given those of each processor.
-    pub fn lost_at_the_end(&mut self, lost: &[u64], now_ns: u64, mut each: impl FnMut(Event)) {
-        for (cpu, total) in (0u16..).zip(lost) {
-            let (known, last_ns) = self.processors.entry(cpu).or_insert((0, 0));
-            let total = u32::try_from(*total & u64::from(u32::MAX)).unwrap_or(0);
-            let count = total.wrapping_sub(*known);
-            if count == 0 {
-                continue;
-            }
-            *known = total;
-            self.lost += u64::from(count);
-            each(Event {
-                ns: now_ns,
-                thread: Thread {
-                    tid: 0,
-                    began_ns: 0,
-                },
-                cpu,
-                what: What::Lost {
-                    since_ns: *last_ns,
-                    count: u64::from(count),
-                },
-            });
-        }
+    pub fn lost_at_the_end(&mut self, lost: &[u64], now_ns: u64, each: impl FnMut(Event)) {
+        self.lost.at_the_end(lost, now_ns, each);
     }
 
     fn remember(&mut self, thread: Thread, name: Name) {
@@ -131,7 +99,7 @@ impl Records {
 
     /// Records lost so far, as far as a later record told.
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.lost.sum()
     }
 }
 

@@ -13,122 +13,23 @@
 pub mod export;
 pub mod folded;
 pub mod graph;
+mod key;
 pub mod naming;
 pub mod path;
 pub mod perfetto;
 pub mod requests;
+mod roles;
 pub mod source;
 
-use std::collections::HashMap;
+pub use key::{Ender, Key, Kind, Tally};
+pub use roles::RoleId;
 
 use rustc_hash::FxHashMap;
 
 use crate::event::{Departure, Event, StackId, Thread, What};
 use crate::timeline::{CHANGES_MAX, EARLY_NS, Timeline, Waker};
 use requests::Requests;
-
-/// What a thread waits for, without addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A lock, a condition, a semaphore.
-    Futex,
-    /// A disk.
-    Disk,
-    /// A socket or a pipe.
-    Network,
-    /// A set time.
-    Sleep,
-    /// Something else.
-    Other,
-}
-
-impl Kind {
-    /// Of a departure; `None` for one that is no wait.
-    pub fn of(why: Departure) -> Option<Self> {
-        Some(match why {
-            Departure::Runnable => return None,
-            Departure::Futex(_) => Self::Futex,
-            Departure::Disk => Self::Disk,
-            Departure::Network => Self::Network,
-            Departure::Sleep => Self::Sleep,
-            Departure::Other => Self::Other,
-        })
-    }
-
-    /// As the tables have it.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Futex => "futex",
-            Self::Disk => "disk",
-            Self::Network => "network",
-            Self::Sleep => "sleep",
-            Self::Other => "other",
-        }
-    }
-}
-
-/// A role, by its number among [`Waits::role_name`]'s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RoleId(pub u16);
-
-/// Who ended waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ender {
-    /// A thread of this role.
-    Role(RoleId),
-    /// An interrupt: a disk or a network card was done, a time had come.
-    Interrupt,
-    /// It was not seen.
-    Unknown,
-}
-
-/// What waits have in common that are summed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
-    /// Who waited.
-    pub role: RoleId,
-    /// What for.
-    pub kind: Kind,
-    /// Where.
-    pub stack: Option<StackId>,
-    /// Who ended it.
-    pub ender: Ender,
-    /// Where that one was.
-    pub ender_stack: Option<StackId>,
-    /// The wait was part of a request.
-    pub in_request: bool,
-}
-
-/// Sums over waits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many.
-    pub count: u64,
-    /// Until woken, ns.
-    pub blocked_ns: u64,
-    /// From then on until running, ns.
-    pub runnable_ns: u64,
-    /// The longest, both parts, ns.
-    pub longest_ns: u64,
-}
-
-impl Tally {
-    /// Adds one wait.
-    fn add(&mut self, blocked_ns: u64, runnable_ns: u64) {
-        self.count += 1;
-        self.blocked_ns += blocked_ns;
-        self.runnable_ns += runnable_ns;
-        self.longest_ns = self.longest_ns.max(blocked_ns + runnable_ns);
-    }
-
-    /// Adds another sum.
-    pub fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.blocked_ns += other.blocked_ns;
-        self.runnable_ns += other.runnable_ns;
-        self.longest_ns = self.longest_ns.max(other.longest_ns);
-    }
-}
+use roles::Roles;
 
 /// A wait that goes on.
 #[derive(Debug, Clone, Copy)]
@@ -162,16 +63,12 @@ impl Default for Limits {
     }
 }
 
-/// Roles that are told apart; beyond, they are one.
-const ROLES_MAX: usize = 1024;
 /// Threads whose roles are remembered, also after they ended: the slowest requests name them.
 const THREADS_MAX: usize = 131_072;
-const OTHERS: &str = "(others)";
 
 /// All waits of a process, as they end.
 #[derive(Debug)]
 pub struct Waits {
-    program: String,
     timeline: Timeline,
     requests: Requests,
     open: FxHashMap<Thread, Open>,
@@ -180,9 +77,7 @@ pub struct Waits {
     /// Records were lost until here, ns.
     lossy_until_ns: u64,
     sums: FxHashMap<Key, Tally>,
-    roles: Vec<String>,
-    by_name: HashMap<String, RoleId>,
-    of_thread: FxHashMap<Thread, RoleId>,
+    roles: Roles,
     limits: Limits,
     first_ns: u64,
     events: u64,
@@ -196,16 +91,13 @@ impl Waits {
     /// Nothing yet. `program` is the role of threads of which nothing better is known.
     pub fn new(program: &str, limits: Limits) -> Self {
         Self {
-            program: program.to_owned(),
             timeline: Timeline::new(u64::MAX, limits.changes_max),
             requests: Requests::new(limits.slowest),
             open: FxHashMap::default(),
             early: FxHashMap::default(),
             lossy_until_ns: 0,
             sums: FxHashMap::default(),
-            roles: Vec::new(),
-            by_name: HashMap::new(),
-            of_thread: FxHashMap::default(),
+            roles: Roles::new(program),
             limits,
             first_ns: 0,
             events: 0,
@@ -231,7 +123,7 @@ impl Waits {
         let thread = event.thread;
         match event.what {
             What::Left { why, stack } => {
-                self.learn_role(thread, role(thread, stack));
+                self.roles.learn(thread, role(thread, stack));
                 self.left(thread, event.ns, why, stack);
             }
             What::Came => self.came(thread, event.ns),
@@ -246,7 +138,7 @@ impl Waits {
                     interrupt,
                 };
                 if !interrupt {
-                    self.learn_role(thread, role(thread, stack));
+                    self.roles.learn(thread, role(thread, stack));
                 }
                 if let Some(open) = self.open.get_mut(&woken) {
                     open.waker.get_or_insert((event.ns, waker));
@@ -315,10 +207,10 @@ impl Waits {
         let (ender, ender_stack) = match waker {
             None => (Ender::Unknown, None),
             Some((_, waker)) if waker.interrupt => (Ender::Interrupt, None),
-            Some((_, waker)) => (Ender::Role(self.role(waker.thread)), waker.stack),
+            Some((_, waker)) => (Ender::Role(self.roles.id(waker.thread)), waker.stack),
         };
         let mut key = Key {
-            role: self.role(thread),
+            role: self.roles.id(thread),
             kind: open.kind,
             stack: open.stack,
             ender,
@@ -334,58 +226,14 @@ impl Waits {
         tally.add(woken_ns.saturating_sub(open.since_ns), ns - woken_ns);
     }
 
-    fn learn_role(&mut self, thread: Thread, role: Option<String>) {
-        let Some(role) = role else { return };
-        let known = self.of_thread.get(&thread);
-        if known.is_some_and(|id| self.roles[usize::from(id.0)] == role) {
-            return;
-        }
-        let id = self.intern(&role);
-        if self.of_thread.len() >= THREADS_MAX {
-            // Those that still live are learnt again.
-            self.of_thread.clear();
-        }
-        self.of_thread.insert(thread, id);
-    }
-
-    fn intern(&mut self, role: &str) -> RoleId {
-        if let Some(id) = self.by_name.get(role) {
-            return *id;
-        }
-        let role = if self.roles.len() < ROLES_MAX {
-            role
-        } else {
-            OTHERS
-        };
-        if let Some(id) = self.by_name.get(role) {
-            return *id;
-        }
-        let id = RoleId(u16::try_from(self.roles.len()).unwrap_or(u16::MAX));
-        self.roles.push(role.to_owned());
-        self.by_name.insert(role.to_owned(), id);
-        id
-    }
-
-    fn role(&mut self, thread: Thread) -> RoleId {
-        match self.of_thread.get(&thread) {
-            Some(id) => *id,
-            None => {
-                let program = self.program.clone();
-                self.intern(&program)
-            }
-        }
-    }
-
     /// The role's name.
     pub fn role_name(&self, role: RoleId) -> &str {
-        let name = self.roles.get(usize::from(role.0));
-        name.map_or(&self.program, String::as_str)
+        self.roles.name(role)
     }
 
     /// The role of a thread that was seen.
     pub fn role_of(&self, thread: Thread) -> &str {
-        let role = self.of_thread.get(&thread);
-        role.map_or(&self.program, |id| self.role_name(*id))
+        self.roles.of(thread)
     }
 
     /// All sums.

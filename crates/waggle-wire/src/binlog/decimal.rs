@@ -4,7 +4,7 @@
 //! them after the point, and a group that holds more than its digits is an error.
 
 use crate::Error;
-use crate::binlog::value::digits;
+use crate::binlog::number::digits;
 
 const DIGITS_PER_GROUP: u8 = 9;
 const PRECISION_MAX: u8 = 65;

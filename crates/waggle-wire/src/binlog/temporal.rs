@@ -4,7 +4,7 @@
 //! stored; TIMESTAMP comes out in UTC.
 
 use crate::Error;
-use crate::binlog::value::digits;
+use crate::binlog::number::digits;
 
 /// Appends a DATE of three bytes.
 pub(crate) fn put_date(packed: u32, out: &mut Vec<u8>) {

@@ -9,16 +9,17 @@
 //! field or literal is bit for bit what the source stored (JSON fields: where they are plain); a
 //! FLOAT therefore has the digits of its value as a DOUBLE, which `SELECT` cuts to six.
 
-use std::io::Write;
-use std::net::{Ipv4Addr, Ipv6Addr};
+mod escape;
+mod text;
 
 use crate::Error;
+use crate::binlog::number::{exponential, integer, signed, unsigned};
 use crate::binlog::table_map::{Column, Kind, Meaning};
-use crate::binlog::{json, mariadb, temporal};
+use crate::binlog::{json, mariadb};
 use crate::cursor::Cursor;
+use escape::field_escape;
 
-/// Zeros that BINARY values are filled up with.
-const ZEROS: [u8; 256] = [0; 256];
+pub use escape::{escape_field, escape_literal};
 
 /// One value. It knows its column, because most types mean nothing without it.
 #[derive(Debug, Clone, Copy)]
@@ -130,39 +131,6 @@ impl<'a> ColumnValue<'a> {
             Data::Json(bytes) => Some(bytes),
             _ => None,
         }
-    }
-
-    /// Appends it as `SELECT` gives it, but for FLOAT and DOUBLE, which have as many digits as it
-    /// takes to tell them from others. NULL appends nothing.
-    ///
-    /// # Errors
-    /// [`Error::Protocol`] when the log holds no value of its type, [`Error::Unsupported`] when
-    /// it holds changes in place of a JSON value; `out` may then have a part of it.
-    pub fn text(&self, out: &mut Vec<u8>) -> Result<(), Error> {
-        match self.data {
-            Data::Null => {}
-            Data::Int(number) => integer(out, number.unsigned_abs(), number < 0),
-            Data::UInt(number) => integer(out, number, false),
-            Data::Float(number) => float(out, number.into())?,
-            Data::Double(number) => float(out, number)?,
-            Data::Packed(bytes) => self.packed(bytes, out)?,
-            Data::Bytes(bytes, missing) => {
-                out.extend_from_slice(bytes);
-                let missing = missing.min(ZEROS.len() * 4);
-                out.resize(out.len() + missing, 0);
-            }
-            Data::Compressed(bytes) => mariadb::unpack_value(bytes, out)?,
-            Data::Named(bytes) => named(self.column.meaning, bytes, out)?,
-            Data::Json(bytes) => json::put(bytes, out)?,
-            Data::JsonChanges(_) => {
-                return Err(Error::Unsupported(
-                    "a JSON value that the log holds only the changes of".to_owned(),
-                ));
-            }
-            Data::Enum(index) => self.name(index, out)?,
-            Data::Set(members) => self.names(members, out)?,
-        }
-        Ok(())
     }
 
     /// Appends it as a field of `LOAD DATA` with default terminators and escapes; NULL is `\N`.
@@ -292,185 +260,6 @@ impl<'a> ColumnValue<'a> {
             _ => Shape::Quoted,
         }
     }
-
-    fn packed(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        match self.column.kind {
-            Kind::Decimal(form) => form.put(bytes, out)?,
-            Kind::Year => temporal::put_year(unsigned(bytes) as u8, out),
-            Kind::Date => temporal::put_date(unsigned(bytes) as u32, out),
-            Kind::Time { decimals } => temporal::put_time(bytes, decimals, out)?,
-            Kind::DateTime { decimals } => temporal::put_datetime(bytes, decimals, out)?,
-            Kind::Timestamp { decimals } => temporal::put_timestamp(bytes, decimals, out)?,
-            Kind::OldTime => temporal::put_old_time(signed(bytes) as i32, out),
-            Kind::OldDateTime => temporal::put_old_datetime(unsigned(bytes), out),
-            Kind::OldTimestamp => {
-                let seconds = (unsigned(bytes) as u32).to_be_bytes();
-                temporal::put_timestamp(&seconds, 0, out)?;
-            }
-            _ => return Err(Error::protocol("binary log: a value of another type")),
-        }
-        Ok(())
-    }
-
-    /// An ENUM's member; 0 is what a bad value became, and empty.
-    fn name(&self, index: u16, out: &mut Vec<u8>) -> Result<(), Error> {
-        let Some(names) = &self.column.members else {
-            integer(out, index.into(), false);
-            return Ok(());
-        };
-        if let Some(at) = usize::from(index).checked_sub(1) {
-            let name = names.get(at).ok_or_else(|| {
-                Error::protocol(format!("binary log: an ENUM has no member {index}"))
-            })?;
-            out.extend_from_slice(name);
-        }
-        Ok(())
-    }
-
-    fn names(&self, members: u64, out: &mut Vec<u8>) -> Result<(), Error> {
-        let Some(names) = &self.column.members else {
-            integer(out, members, false);
-            return Ok(());
-        };
-        let mut left = members;
-        let mut is_first = true;
-        while left != 0 {
-            let at = left.trailing_zeros();
-            left &= left - 1;
-            let name = names
-                .get(at as usize)
-                .ok_or_else(|| Error::protocol(format!("binary log: a SET has no member {at}")))?;
-            if !is_first {
-                out.push(b',');
-            }
-            is_first = false;
-            out.extend_from_slice(name);
-        }
-        Ok(())
-    }
-}
-
-/// Appends a UUID or an address.
-fn named(meaning: Meaning, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-    let width = if meaning == Meaning::Inet4 { 4 } else { 16 };
-    if bytes.len() > width {
-        return Err(Error::protocol(format!(
-            "binary log: a value of {} bytes is no {meaning:?}",
-            bytes.len()
-        )));
-    }
-    let mut whole = [0; 16];
-    whole[..bytes.len()].copy_from_slice(bytes);
-    // Writing to a Vec cannot fail.
-    let _ = match meaning {
-        Meaning::Inet4 => {
-            let [a, b, c, d, ..] = whole;
-            write!(out, "{}", Ipv4Addr::new(a, b, c, d))
-        }
-        Meaning::Inet6 => write!(out, "{}", Ipv6Addr::from(whole)),
-        Meaning::Uuid => whole.iter().enumerate().try_for_each(|(i, byte)| {
-            let dash = if matches!(i, 4 | 6 | 8 | 10) { "-" } else { "" };
-            write!(out, "{dash}{byte:02x}")
-        }),
-        Meaning::Itself => out.write_all(bytes),
-    };
-    Ok(())
-}
-
-fn unsigned(bytes: &[u8]) -> u64 {
-    let bytes = bytes.iter().rev().take(8);
-    bytes.fold(0, |value, byte| value << 8 | u64::from(*byte))
-}
-
-/// Of up to eight bytes, with the sign of the last one.
-fn signed(bytes: &[u8]) -> i64 {
-    let unused = 64 - 8 * bytes.len().clamp(1, 8) as u32;
-    ((unsigned(bytes) << unused) as i64) >> unused
-}
-
-/// Appends a number with at least so many digits.
-pub(crate) fn digits(out: &mut Vec<u8>, mut number: u64, at_least: usize) {
-    let mut text = [b'0'; 20];
-    let mut at = text.len();
-    while number > 0 {
-        at -= 1;
-        text[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-    let at = at.min(text.len() - at_least.min(text.len()));
-    out.extend_from_slice(&text[at..]);
-}
-
-pub(crate) fn integer(out: &mut Vec<u8>, magnitude: u64, is_negative: bool) {
-    if is_negative {
-        out.push(b'-');
-    }
-    digits(out, magnitude, 1);
-}
-
-/// Appends as few digits as tell the number from all others.
-pub(crate) fn float(out: &mut Vec<u8>, number: f64) -> Result<(), Error> {
-    let magnitude = number.abs();
-    if magnitude != 0.0 && !(1e-5..1e15).contains(&magnitude) {
-        return exponential(out, number);
-    }
-    // Writing to a Vec cannot fail.
-    let _ = write!(out, "{number}");
-    Ok(())
-}
-
-/// The same with an exponent. The servers store no infinities.
-pub(crate) fn exponential(out: &mut Vec<u8>, number: f64) -> Result<(), Error> {
-    if !number.is_finite() {
-        return Err(Error::protocol(format!(
-            "binary log: {number} is no FLOAT or DOUBLE of a server"
-        )));
-    }
-    let _ = write!(out, "{number:e}");
-    Ok(())
-}
-
-fn field_escape(byte: u8) -> Option<u8> {
-    match byte {
-        0 => Some(b'0'),
-        b'\t' => Some(b't'),
-        b'\n' => Some(b'n'),
-        b'\\' => Some(b'\\'),
-        _ => None,
-    }
-}
-
-fn literal_escape(byte: u8) -> Option<u8> {
-    match byte {
-        0 => Some(b'0'),
-        b'\'' => Some(b'\''),
-        b'\\' => Some(b'\\'),
-        _ => None,
-    }
-}
-
-/// Appends `bytes` as a field of `LOAD DATA` with default terminators and escapes.
-pub fn escape_field(out: &mut Vec<u8>, bytes: &[u8]) {
-    escape(out, bytes, field_escape);
-}
-
-/// Appends `bytes` as they stand between the single quotes of a literal.
-pub fn escape_literal(out: &mut Vec<u8>, bytes: &[u8]) {
-    escape(out, bytes, literal_escape);
-}
-
-/// Copies whole stretches between bytes that need an escape.
-fn escape(out: &mut Vec<u8>, bytes: &[u8], escape: impl Fn(u8) -> Option<u8>) {
-    out.reserve(bytes.len());
-    let mut start = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        if let Some(letter) = escape(*byte) {
-            out.extend_from_slice(&bytes[start..at]);
-            out.extend_from_slice(&[b'\\', letter]);
-            start = at + 1;
-        }
-    }
-    out.extend_from_slice(&bytes[start..]);
 }
 
 #[cfg(test)]

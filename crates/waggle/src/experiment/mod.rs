@@ -4,11 +4,13 @@
 //! The load stands still while an arm is switched, so the statements executed under an arm are
 //! known exactly, and no window has two arms in it. Neighbours: `waggle-stats` says in which order
 //! and what follows from the numbers; a [`Bed`] says what an arm is. [`progress`] shows how far it
-//! is, [`flags`] reads the times and shares that it is asked for with.
+//! is, [`flags`] reads the times and shares that it is asked for with, [`facts`] says which server
+//! it was.
 //!
-//! Invariant: an arm that was switched on is switched off before anything else happens, also
-//! after an error.
+//! Invariant: an arm that was switched on is switched off before anything else happens, also after
+//! an error.
 
+pub(crate) mod facts;
 pub(crate) mod flags;
 pub(crate) mod progress;
 

@@ -11,9 +11,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::Value;
-use waggle_load::Script;
+use waggle_load::{IgnoreErrors, LoadSpec, Script};
 use waggle_report::run::ServerFacts;
 use waggle_server::Flavour;
+use waggle_stats::arrivals::{Arrivals, Spacing};
+use waggle_wire::Dsn;
+
+/// A load that has lost its server gives up after this.
+const RECONNECT_LIMIT: Duration = Duration::from_secs(1);
 
 /// What is tuned: configurations are put to it and measured in blocks.
 pub(crate) trait Subject {
@@ -228,6 +233,25 @@ pub(crate) struct Setup {
     pub(crate) warm_up_restarted: Duration,
     /// Seed of the load.
     pub(crate) seed: u64,
+}
+
+impl Setup {
+    /// The load on the server at `dsn`, paused at first.
+    pub(crate) fn load_spec(&self, dsn: Dsn, seed: u64) -> LoadSpec {
+        let mut spec = LoadSpec::new(dsn, self.script.clone());
+        spec.threads = self.threads;
+        spec.seed = seed;
+        spec.options = self.options.clone();
+        spec.start_paused = true;
+        // Errors are counted: a value that makes them is a finding.
+        spec.ignore_errors = IgnoreErrors::All;
+        spec.restart_limit = u32::MAX;
+        spec.reconnect_limit = RECONNECT_LIMIT;
+        spec.arrivals = self
+            .rate
+            .map(|rate| Arrivals::constant(rate, Spacing::default()));
+        spec
+    }
 }
 
 #[cfg(test)]

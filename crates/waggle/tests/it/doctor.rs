@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use waggle_need::{is_root, need};
 use waggle_symbols::FieldName;
-
-use crate::need::{is_root, need};
 
 const MARIADBD: &str = "/usr/sbin/mariadbd";
 

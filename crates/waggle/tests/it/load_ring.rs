@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use waggle_load::{IgnoreErrors, Load, LoadError, LoadSpec, LoadState, Script, WaitBy};
+use waggle_need::{need, skip};
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::Connection;
-
-use crate::need::need;
 
 const WORKERS: u32 = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,7 +58,7 @@ fn spec(server: &Sandbox, script: &str) -> LoadSpec {
 fn started(spec: &LoadSpec) -> Option<Load> {
     match Load::start(spec) {
         Err(LoadError::NoRing) => {
-            need("io_uring", false, "this kernel refuses it");
+            skip("io_uring", "this kernel refuses it");
             None
         }
         started => Some(started.expect("the load starts")),

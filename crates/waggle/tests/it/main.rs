@@ -5,7 +5,6 @@ mod copy;
 mod doctor;
 mod lab;
 mod load_ring;
-mod need;
 mod profile;
 mod report;
 mod server;

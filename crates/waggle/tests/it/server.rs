@@ -8,10 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
-
-use crate::need::need;
 
 /// The flavours installed here.
 fn flavours() -> Vec<&'static str> {

@@ -16,11 +16,10 @@ mod suite;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
-
-use crate::need::need;
 
 /// What one run printed and how it ended.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 //! Three questions, each with a truth that is known beforehand. Are equal things called different
 //! no more often than they may be? Does the interval cover a cost that was put in? Does it still,
 //! while the machine's speed goes up and down? `plan` says what to measure, `session` measures one
-//! piece of it, `state` keeps pieces so that a run can be stopped and gone on with, `truth` asks
-//! the kernel what a known cost really was, `compete` disturbs, `findings` draws the conclusions,
-//! `page` writes them down. docs/design/0007 says why the truth is what it is.
+//! piece of it on the `processors` that were asked for, `state` keeps pieces so that a run can be
+//! stopped and gone on with, `truth` asks the kernel what a known cost really was, `compete`
+//! disturbs, `findings` draws the conclusions, `page` writes them down. docs/design/0007 says why
+//! the truth is what it is.
 //!
 //! Invariant: what is compared is what `waggle lab run` recorded, by the comparison that the lab
 //! itself uses; nothing is left out for what it shows.
@@ -14,6 +15,7 @@ mod compete;
 mod findings;
 mod page;
 mod plan;
+mod processors;
 mod session;
 mod state;
 mod truth;
@@ -46,7 +48,8 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     let started = Instant::now();
     let waggle = Waggle::at(&args.waggle)?;
     let facts = Facts::gather(&waggle, args.command());
-    let mut state = State::open(&args.state, args.sandbox)?;
+    args.processors.keep()?;
+    let mut state = State::open(&args.state, args.sandbox, args.processors)?;
     let mut failed_in_a_row = 0;
     while let Some(kind) = next_kind(args, &state.progress(), started.elapsed()) {
         eprintln!(

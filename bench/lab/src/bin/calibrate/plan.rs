@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use waggle_bench_lab::server::sandbox_name;
 use waggle_server::Flavour;
 
+use crate::processors::Processors;
+
 /// What the arms burn, ns a statement.
 pub(crate) const COSTS_NS: [u64; 5] = [500, 1_000, 2_000, 5_000, 10_000];
 /// Experiments of equal things.
@@ -34,6 +36,10 @@ pub(crate) struct Args {
     /// The server
     #[arg(long, default_value = "mysql", value_name = "mysql|mariadb")]
     pub(crate) sandbox: Flavour,
+    /// Where server, load and observer run: together on one, or on all there are. On several a
+    /// known cost also changes how often they idle, so what is found is not what was put in
+    #[arg(long, default_value = "one")]
+    pub(crate) processors: Processors,
     /// The waggle to calibrate
     #[arg(long, default_value = "target/release/waggle", value_name = "PATH")]
     pub(crate) waggle: PathBuf,
@@ -116,9 +122,10 @@ impl Args {
     pub(crate) fn command(&self) -> String {
         let session = self.session.map(|s| format!(" --session {s}"));
         format!(
-            "cargo xtask calibrate --minutes {} --sandbox {}{}",
+            "cargo xtask calibrate --minutes {} --sandbox {} --processors {}{}",
             self.minutes,
             sandbox_name(self.sandbox),
+            self.processors.name(),
             session.unwrap_or_default()
         )
     }

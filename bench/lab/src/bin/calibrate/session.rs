@@ -40,6 +40,7 @@ pub(crate) fn measure(
     let mut session = Session {
         kind,
         flavour: args.sandbox.to_string(),
+        processors: args.processors,
         waggle: format!("{}, commit {}", facts.waggle, facts.commit),
         begun: now(),
         seconds: args.session_s(kind),

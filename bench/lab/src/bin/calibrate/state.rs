@@ -14,6 +14,7 @@ use waggle_server::Flavour;
 
 use crate::findings;
 use crate::plan::Kind;
+use crate::processors::Processors;
 use crate::truth::TruthRound;
 
 /// One piece that ended.
@@ -21,6 +22,9 @@ use crate::truth::TruthRound;
 pub(crate) struct Session {
     pub(crate) kind: Kind,
     pub(crate) flavour: String,
+    /// Where it ran.
+    #[serde(default)]
+    pub(crate) processors: Processors,
     /// The program, with the commit of the tree.
     #[serde(default)]
     pub(crate) waggle: String,
@@ -49,7 +53,11 @@ pub(crate) struct State {
 
 impl State {
     /// Opens the state in `folder`, which is made if it is not there.
-    pub(crate) fn open(folder: &Path, flavour: Flavour) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        folder: &Path,
+        flavour: Flavour,
+        processors: Processors,
+    ) -> anyhow::Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         let file = folder.join("sessions.jsonl");
         let text = fs::read_to_string(&file).unwrap_or_default();
@@ -62,6 +70,12 @@ impl State {
             sessions.iter().all(|session| session.flavour == wanted),
             "{} holds pieces of another server than {wanted}; name another --state",
             file.display()
+        );
+        ensure!(
+            sessions.iter().all(|s| s.processors == processors),
+            "{} holds pieces measured on {} processors; name another --state",
+            file.display(),
+            sessions.first().map_or("other", |s| s.processors.name())
         );
         Ok(Self {
             folder: folder.to_path_buf(),

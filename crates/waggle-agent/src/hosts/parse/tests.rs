@@ -86,7 +86,8 @@ fn processes() {
     let text = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1000\n";
     assert_eq!(io(text), Some((4096, 7192)));
     assert_eq!(io("read_bytes: 4096\n"), None);
-    assert_eq!(run_delay_ns("88525 175403 1\n"), Some(175_403));
+    assert_eq!(schedstat("88525 175403 7\n"), Some((175_403, 7)));
+    assert_eq!(schedstat("88525 175403\n"), None);
     let text = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
     assert_eq!(switches(text), Some((12, 3)));
 }
@@ -115,7 +116,7 @@ fn hostile_texts_are_survived() {
         let _ = (
             process_stat(&text),
             io(&text),
-            run_delay_ns(&text),
+            schedstat(&text),
             switches(&text),
         );
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use waggle_export::clickhouse::{ClickHouse, Options, Place};
 use waggle_export::spool::Limits;
+use waggle_need::{program, skip};
 
-use crate::need;
 use crate::views::wait_until;
 
 const PROGRAM: &str = "clickhouse-server";
@@ -25,8 +25,8 @@ pub(crate) struct Server {
 
 /// The server that the tests need; without it they are skipped aloud, or fail if it is required.
 pub(crate) fn server() -> Option<Server> {
-    if need::program(&[PROGRAM]).is_none() {
-        need::skip("clickhouse", "no clickhouse-server on the PATH");
+    if program(&[PROGRAM]).is_none() {
+        skip("clickhouse", "no clickhouse-server on the PATH");
         return None;
     }
     let folder = tempfile::tempdir().expect("a folder");

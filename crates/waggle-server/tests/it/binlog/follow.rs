@@ -12,7 +12,7 @@ use waggle_wire::binlog::stream::{Dump, Start};
 use waggle_wire::binlog::table_map::TableMap;
 use waggle_wire::binlog::value::ColumnValue;
 
-use super::types::inform;
+use super::kinds::inform;
 use super::{connect, request};
 
 /// What the log says happened to the rows of one table, and the transactions seen.

@@ -1,6 +1,7 @@
 //! The binary log of real servers: what it says of every type, against what the server says.
 
 mod follow;
+mod kinds;
 mod mutations;
 mod types;
 

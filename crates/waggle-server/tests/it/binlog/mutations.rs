@@ -11,7 +11,7 @@ use waggle_wire::binlog::stream::{Dump, Start};
 use waggle_wire::binlog::table_map::TableMap;
 use waggle_wire::binlog::{json, mariadb};
 
-use super::types::{create, types};
+use super::kinds::{create, types};
 use super::{connect, each_server, request, run};
 
 const ROUNDS: u64 = 40;

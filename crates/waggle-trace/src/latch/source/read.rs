@@ -60,10 +60,10 @@ impl Source {
             elsewhere,
             conditions,
             window: (from_ns, to_ns),
-            since_ns,
+            attached,
             ..
         } = self;
-        let (from_ns, to_ns, since_ns) = (*from_ns, *to_ns, *since_ns);
+        let (from_ns, to_ns, since_ns) = (*from_ns, *to_ns, attached.since_ns());
         probe.read(|head, record| match record {
             // It is sent once, and of use whenever it comes.
             Record::Stack(stack) => {

@@ -5,7 +5,8 @@
 //! for.
 
 use crate::Error;
-use crate::binlog::value::{digits, escape_literal, exponential, float, integer};
+use crate::binlog::number::{digits, exponential, float, integer};
+use crate::binlog::value::escape_literal;
 use crate::binlog::{decimal, temporal};
 use crate::cursor::Cursor;
 

@@ -8,6 +8,7 @@
 
 mod dbdoctor;
 pub(crate) mod published;
+mod values;
 mod vividcortex;
 mod watcher;
 

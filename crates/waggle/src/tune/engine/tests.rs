@@ -10,7 +10,7 @@ use waggle_report::run::Run;
 use waggle_server::Flavour;
 use waggle_stats::tune::{Answer, Place, Space, Values, Variable};
 
-use super::super::subject::{Objective, Setup};
+use super::super::subject::{Applied, BlockValue, Objective, Setup, TrialError};
 use super::*;
 
 /// A server with two variables, in memory.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use waggle_load::Script;
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 
@@ -14,15 +15,9 @@ use crate::tune::subject::Objective;
 /// The flavours that are installed; a missing one is skipped aloud or, if required, a failure.
 fn flavours() -> Vec<Flavour> {
     let installed = installed_servers();
-    let required = std::env::var("WAGGLE_REQUIRE").unwrap_or_default();
     let is_there = |flavour: &Flavour| {
         let found = installed.iter().any(|server| server.flavour == *flavour);
-        let name = flavour.name();
-        if !found {
-            assert!(!required.split(',').any(|need| need.trim() == name));
-            eprintln!("skipped: {name}: no such server is installed");
-        }
-        found
+        need(flavour.name(), found, "no such server is installed")
     };
     let all = [Flavour::MariaDb, Flavour::MySql];
     all.into_iter().filter(is_there).collect()

@@ -6,20 +6,15 @@
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use waggle_load::{IgnoreErrors, LoadSpec};
+use waggle_load::LoadSpec;
 use waggle_server::sandbox::{Sandbox, SandboxError, SandboxSpec};
-use waggle_stats::arrivals::{Arrivals, Spacing};
-use waggle_wire::{Connection, Dsn};
+use waggle_wire::Connection;
 
 use super::super::subject::{Setup, TrialError};
 use super::variables;
 
 /// Threads that fill the server.
 const PREPARE_THREADS: u32 = 8;
-/// A load that has lost its server gives up after this.
-const RECONNECT_LIMIT: Duration = Duration::from_secs(1);
-/// How long a load may take to end.
-const STOP_GRACE: Duration = Duration::from_secs(5);
 /// How long a server may take for a statement that reads or sets variables.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -138,22 +133,4 @@ pub(in crate::tune) fn told(error: SandboxError) -> String {
     let words = format!("{what}: {}", words.join("; "));
     let _ = std::fs::remove_file(log);
     words
-}
-
-/// The load of one block.
-pub(super) fn load_spec(setup: &Setup, dsn: Dsn, seed: u64) -> LoadSpec {
-    let mut spec = LoadSpec::new(dsn, setup.script.clone());
-    spec.threads = setup.threads;
-    spec.seed = seed;
-    spec.options = setup.options.clone();
-    spec.start_paused = true;
-    // Errors are counted: a value that makes them is a finding.
-    spec.ignore_errors = IgnoreErrors::All;
-    spec.restart_limit = u32::MAX;
-    spec.reconnect_limit = RECONNECT_LIMIT;
-    spec.stop_grace = STOP_GRACE;
-    spec.arrivals = setup
-        .rate
-        .map(|rate| Arrivals::constant(rate, Spacing::default()));
-    spec
 }

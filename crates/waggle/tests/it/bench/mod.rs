@@ -14,12 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::Connection;
-
-use crate::need::need;
 
 fn bench(arguments: &str, runs: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_waggle"));

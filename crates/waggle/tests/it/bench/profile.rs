@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{document, has, run, stderr};
-use crate::need::{is_root, need};
+use waggle_need::{is_root, need};
 use waggle_server::Flavour;
 
 fn waggle(arguments: &[&str]) -> std::process::Output {

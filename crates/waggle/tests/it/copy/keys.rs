@@ -29,8 +29,8 @@ fn wait(server: &Sandbox, sql: &str, is_it: impl Fn(&str) -> bool) {
     }
 }
 
-/// A session whose open transaction keeps the target's table from being altered: it takes its place
-/// as soon as the table is there, long before its rows are.
+/// A session whose open transaction keeps the target's table from being altered, from when the
+/// table is there.
 fn hold(target: &Sandbox, database: &str) -> Connection {
     let table = format!(
         "SELECT COUNT(*) FROM information_schema.TABLES \
@@ -48,6 +48,20 @@ fn begin(pair: &Pair, database: &str) -> Child {
     let mut command = pair.command(database, "caught-up");
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     command.spawn().unwrap()
+}
+
+/// A copier, and a session that keeps it from altering the target's table: no row is copied before
+/// the session has its transaction.
+fn begin_held(pair: &Pair, database: &str) -> (Child, Connection) {
+    let file = pair.directory.path().join("pause");
+    std::fs::write(&file, "").unwrap();
+    let mut command = pair.command(database, "caught-up");
+    command.args(["--pause-file", "pause"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let copier = command.spawn().unwrap();
+    let holder = hold(&pair.target, database);
+    std::fs::remove_file(&file).unwrap();
+    (copier, holder)
 }
 
 fn wait_until_altering(target: &Sandbox, database: &str) {
@@ -91,8 +105,7 @@ fn a_copier_killed_before_its_keys_are_built_is_followed_by_another() {
         let pair = Pair::new(flavour);
         let database = "k1";
         prepare(&pair, database);
-        let mut copier = begin(&pair, database);
-        let mut holder = hold(&pair.target, database);
+        let (mut copier, mut holder) = begin_held(&pair, database);
         wait_until_altering(&pair.target, database);
         copier.kill().unwrap();
         copier.wait().unwrap();
@@ -113,8 +126,7 @@ fn a_target_killed_while_keys_are_built_is_waited_for() {
         // Before the building begins, and in the middle of it.
         for (database, is_begun) in [("k2", false), ("k3", true)] {
             prepare(&pair, database);
-            let copier = begin(&pair, database);
-            let mut holder = hold(&pair.target, database);
+            let (copier, mut holder) = begin_held(&pair, database);
             wait_until_altering(&pair.target, database);
             if is_begun {
                 holder.query(b"COMMIT").unwrap();

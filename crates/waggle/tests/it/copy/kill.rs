@@ -38,7 +38,7 @@ impl Random {
 pub(super) struct Pair {
     pub(super) source: Sandbox,
     pub(super) target: Sandbox,
-    directory: tempfile::TempDir,
+    pub(super) directory: tempfile::TempDir,
 }
 
 fn server(flavour: Flavour, id: &str, directory: &Path) -> Sandbox {

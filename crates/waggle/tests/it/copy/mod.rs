@@ -15,12 +15,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::{Connection, Row};
-
-use crate::need::need;
 
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);

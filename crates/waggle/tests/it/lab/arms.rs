@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde_json::Value;
+use waggle_need::need;
 use waggle_server::Flavour;
 
 use super::{assert_intervals, run_directory};
-use crate::need::need;
 use crate::watch::stage::{Ended, Running, turn, waggle, wait_until};
 
 /// True if throw-away MariaDB servers can be had; no probe is needed here.
@@ -26,7 +26,7 @@ fn run(runs: &Path, windows: &str, arms: &[&str]) -> (Ended, Value) {
     for arm in arms {
         command.args(["--arm", arm]);
     }
-    let ended = Running::start(&mut command).end();
+    let ended = Running::start(&mut command).end_by_lines();
     let document = serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr));
     (ended, document)

@@ -10,20 +10,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-
-use crate::need::{is_root, need};
+use waggle_need::can_probe;
 
 /// A loop in a shell: some CPU time in a program that is there everywhere.
 const BUSY: &str = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
-
-fn can_run() -> bool {
-    need("root", is_root(), "probes need root")
-        && need(
-            "bpf",
-            Path::new("/sys/kernel/btf/vmlinux").exists(),
-            "the kernel has no BTF",
-        )
-}
 
 fn waggle(arguments: &[&str]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_waggle"))
@@ -56,7 +46,7 @@ impl Drop for Shell {
 
 #[test]
 fn a_command_is_profiled_from_its_beginning_to_its_end() {
-    if !can_run() {
+    if !can_probe() {
         return;
     }
     let root = tempfile::tempdir().expect("a folder");
@@ -104,7 +94,7 @@ fn a_command_is_profiled_from_its_beginning_to_its_end() {
 
 #[test]
 fn a_command_that_fails_is_said_to() {
-    if !can_run() {
+    if !can_probe() {
         return;
     }
     let root = tempfile::tempdir().expect("a folder");
@@ -117,7 +107,7 @@ fn a_command_that_fails_is_said_to() {
 
 #[test]
 fn a_command_has_the_input_it_was_given_and_ends_with_all_it_started() {
-    if !can_run() {
+    if !can_probe() {
         return;
     }
     let root = tempfile::tempdir().expect("a folder");
@@ -159,7 +149,7 @@ fn wait_for(lines: &mut impl BufRead, words: &str) {
 
 #[test]
 fn a_signal_switches_it_on_and_off() {
-    if !can_run() {
+    if !can_probe() {
         return;
     }
     let root = tempfile::tempdir().expect("a folder");
@@ -178,9 +168,10 @@ fn a_signal_switches_it_on_and_off() {
         let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).expect("a pid");
         rustix::process::kill_process(pid, signal).expect("a signal");
     };
+    // It is on for no longer than from before the one signal until after the other.
+    let began = Instant::now();
     signal(rustix::process::Signal::USR2);
     wait_for(&mut lines, "switched on");
-    let began = Instant::now();
     // sleep: what is recorded is time.
     std::thread::sleep(Duration::from_millis(400));
     signal(rustix::process::Signal::USR2);
@@ -216,7 +207,7 @@ fn what_cannot_be_profiled_is_refused_and_nothing_is_left() {
     refused(&["--pid", "1", "--seconds", "nan"], "--seconds");
     refused(&["--pid", "1", "--signal", "HUP"], "USR1 or USR2");
     refused(&[], "--pid");
-    if can_run() {
+    if can_probe() {
         refused(&["--pid", "4194303"], "no process 4194303");
         refused(&["--pid", "2"], "no program of its own");
         refused(&["--command", "/nonexistent/program"], "starting");

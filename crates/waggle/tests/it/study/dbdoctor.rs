@@ -19,7 +19,7 @@ fn start(runs: &Path, flags: &[&str]) -> Running {
 /// What a study of these parts found.
 fn study(flags: &[&str]) -> Value {
     let runs = tempfile::tempdir().expect("a folder");
-    let ended = start(runs.path(), flags).end();
+    let ended = start(runs.path(), flags).end_by_lines();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     let document: Value = serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr));
@@ -241,7 +241,7 @@ fn an_interrupted_study_reports_and_is_resumed_without_measuring_again() {
     let mut again = waggle(&[
         "lab", "study", "dbdoctor", "--json", "--budget", "100", "--resume",
     ]);
-    let ended = Running::start(again.arg(&directory)).end();
+    let ended = Running::start(again.arg(&directory)).end_by_lines();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert!(
         windows(runs.path()) > measured,

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::Connection;
 
 use super::{Said, ours, theirs};
-use crate::need::need;
 
 /// Who runs a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -209,7 +209,7 @@ fn a_dead_server_ends_the_run_with_a_report() {
         bed.well(Tool::Waggle, &format!("{line} prepare"));
         let words = bed.words(&format!("{line} {limit} run"));
         let mut run = Running::start(Tool::Waggle, &words, bed.directory.path());
-        run.wait_for("[ 1s ]");
+        run.wait_for("s ] thds:");
         kill(bed.server.pid());
         let said = run.ended();
         let counts = Counts::of(&said.stdout);

@@ -73,7 +73,7 @@ fn an_interrupt_ends_with_the_report() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         let words = bed.words("quick.lua run --threads=2 --time=0 --report-interval=1");
         let mut run = Running::start(Tool::Waggle, &words, bed.directory.path());
-        run.wait_for("[ 1s ]");
+        run.wait_for("s ] thds:");
         run.signal(signal);
         let said = run.ended();
         assert_eq!(said.code, Some(130), "{said:?}");

@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use waggle_need::{is_root, need};
 
 use super::bed::{Counts, Tool, both};
-use crate::need::{is_root, need};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -182,7 +182,13 @@ fn counts_are_exact_and_times_between_their_bounds() {
         .sum();
     eprintln!("calls with switches that were not announced: {unannounced}");
 
-    sleeps_are_slow(&report["calls"], &report["slow"], truth["sleeper"][0]);
+    let sleeper = row(rows, "sleeper");
+    sleeps_are_slow(
+        &report["calls"],
+        &report["slow"],
+        sleeper,
+        truth["sleeper"][0],
+    );
 }
 
 fn callees_add_up(rows: &Value, truth: &Truth, calls: &Value) {
@@ -213,9 +219,15 @@ fn sleep_is_time_off(rows: &Value, truth: &Truth) {
     let sleeper = row(rows, "sleeper");
     let asleep = number(&sleeper["off_by_reason_ns"]["sleep"]);
     let count = truth["sleeper"][0];
-    assert!(asleep >= count * SLEEP_NS, "{asleep} of {count} sleeps");
+    // Of a call with a switch that was not announced, the time off is a lower bound, down to none.
+    let unannounced = number(&sleeper["unannounced"]);
+    assert!(
+        asleep + unannounced * SLEEP_NS >= count * SLEEP_NS,
+        "{asleep} of {count} sleeps, {unannounced} unannounced"
+    );
     assert!(number(&sleeper["off_sum_ns"]) <= number(&sleeper["sum_ns"]));
-    assert_eq!(number(&sleeper["off_us"]["count"]), count);
+    let off = number(&sleeper["off_us"]["count"]);
+    assert!(off <= count && off + unannounced >= count, "{sleeper:#}");
 
     // Recursion: all but the outermost are within one another.
     let recurse = row(rows, "recurse");
@@ -223,7 +235,7 @@ fn sleep_is_time_off(rows: &Value, truth: &Truth) {
     assert_eq!(number(&recurse["recursive"]), truth["recurse"][0] - outer);
 }
 
-fn sleeps_are_slow(calls: &Value, slow: &Value, count: u64) {
+fn sleeps_are_slow(calls: &Value, slow: &Value, sleeper: &Value, count: u64) {
     assert!(number(&calls["slow"]) >= count);
     let slow = slow.as_array().expect("slow calls");
     let sleeps: Vec<&Value> = slow
@@ -231,10 +243,15 @@ fn sleeps_are_slow(calls: &Value, slow: &Value, count: u64) {
         .filter(|call| call["name"] == "sleeper")
         .collect();
     assert!(!sleeps.is_empty());
+    let mut unseen = 0;
     for call in sleeps {
         assert_eq!(call["stack"][0], "work", "{call:#}");
-        assert!(number(&call["longest_off_ns"]) >= SLEEP_NS, "{call:#}");
+        if number(&call["longest_off_ns"]) < SLEEP_NS {
+            eprintln!("a sleep that was not seen: {call:#}");
+            unseen += 1;
+        }
     }
+    assert!(unseen <= number(&sleeper["unannounced"]), "{sleeper:#}");
 }
 
 #[test]

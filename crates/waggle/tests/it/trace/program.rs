@@ -3,21 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::need::{is_root, need};
+use waggle_need::{can_compile, can_probe};
 
 /// True if such a program can be compiled and traced here; else the skip is said.
 pub(super) fn can_run() -> bool {
-    let cc = Command::new("cc").arg("--version").output();
-    need(
-        "cc",
-        cc.is_ok_and(|cc| cc.status.success()),
-        "no C compiler",
-    ) && need("root", is_root(), "probes need root")
-        && need(
-            "bpf",
-            Path::new("/sys/kernel/btf/vmlinux").exists(),
-            "the kernel has no BTF",
-        )
+    can_compile() && can_probe()
 }
 
 /// Compiles `tests/targets/NAME.c` into `folder`; `flags` such as `-fomit-frame-pointer`.

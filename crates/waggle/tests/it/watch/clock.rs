@@ -167,8 +167,12 @@ fn a_wall_clock_that_is_set_changes_no_count_no_time_and_no_rate() {
         }
         run(&mut client, &["DO RELEASE_LOCK('held')"]);
         across.join().expect("who waits");
-        // Views go on.
-        watching.line(" captured");
+        // Views go on; and the next step comes after one that has seen this.
+        let told_us = (begun + hours * 3600) * 1_000_000;
+        wait_until("a view has the time that the clock tells", || {
+            let last = times(&record).last().copied();
+            last.is_some_and(|at| (at - told_us).abs() as f64 / 1e6 < BETWEEN)
+        });
     }
     settle(&mut client);
     watching.signal(libc::SIGINT);
@@ -181,6 +185,25 @@ fn a_wall_clock_that_is_set_changes_no_count_no_time_and_no_rate() {
 
 /// Longer than the test takes, and far shorter than a step, s.
 const BETWEEN: f64 = 1800.0;
+
+/// When the views were made that are recorded so far, by the clock, us.
+fn times(record: &Path) -> Vec<i64> {
+    let run_dir = std::fs::read_dir(record)
+        .ok()
+        .and_then(|mut runs| runs.next());
+    let Some(run_dir) = run_dir else {
+        return Vec::new();
+    };
+    let samples = run_dir.expect("an entry").path().join("samples.jsonl");
+    let samples = std::fs::read_to_string(samples).unwrap_or_default();
+    // The last line may be being written.
+    let (whole, _) = samples.rsplit_once('\n').unwrap_or_default();
+    whole
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["time_us"].as_i64())
+        .map(|time| time.expect("a time"))
+        .collect()
+}
 
 fn check(report: &Report, said: &str, record: &Path) {
     assert_eq!(
@@ -213,17 +236,7 @@ fn check(report: &Report, said: &str, record: &Path) {
     let loads = said.lines().filter(|line| line.contains("load "));
     assert!(loads.count() > 0, "{said}");
     // The record says what the clock said, the steps among it.
-    let run_dir = std::fs::read_dir(record)
-        .expect("runs")
-        .next()
-        .expect("a run");
-    let samples = run_dir.expect("an entry").path().join("samples.jsonl");
-    let samples = std::fs::read_to_string(samples).expect("samples");
-    let times: Vec<i64> = samples
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["time_us"].as_i64())
-        .map(|time| time.expect("a time"))
-        .collect();
+    let times = times(record);
     let far = |pair: &[i64]| (pair[1] - pair[0]).unsigned_abs() as f64 / 1e6 > BETWEEN;
     assert!(
         times.windows(2).any(far),

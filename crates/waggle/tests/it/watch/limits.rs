@@ -31,8 +31,9 @@ fn the_budget_is_kept_step_by_step_and_every_step_is_marked() {
         return;
     }
     let server = server(Flavour::MariaDb);
-    // Less than the probe alone costs at this load: every step has to be taken.
-    let options = ["--max-cpu", "0.1", "--interval", "0.2", "--sample", "1"];
+    // Less than the probe alone costs at this load, so every step has to be taken; and enough for
+    // what the agent has to do meanwhile.
+    let options = ["--max-cpu", "0.5", "--interval", "0.2", "--sample", "1"];
     let watching = Watching::start(server.pid(), &options);
     let load = PointSelects::start(&server, 2, None);
     // Each is waited for after the one before it, so the order is theirs.

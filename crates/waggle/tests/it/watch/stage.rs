@@ -4,18 +4,17 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use waggle_need::{is_root, need};
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::Connection;
-
-use crate::need::{is_root, need};
 
 /// How long anything may take that takes a second on an idle machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -171,6 +170,20 @@ impl Running {
         let pid = i32::try_from(self.child.id()).expect("a pid");
         // SAFETY: our own child, not yet waited for.
         assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "signal {signal}");
+    }
+
+    /// Waits for the end of what takes long and says how far it is: the next line on standard error
+    /// has to come soon.
+    pub(crate) fn end_by_lines(self) -> Ended {
+        // The pipe closes with the process, or before.
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("no line in {PATIENCE:?}, and no end"),
+            }
+        }
+        self.end()
     }
 
     /// Waits for the end, which has to come soon.

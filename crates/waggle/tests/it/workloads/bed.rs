@@ -8,12 +8,11 @@ use waggle_load::driver::mysql::MySql;
 use waggle_load::{
     Check, Load, LoadError, LoadSpec, LoadState, Progress, Script, ScriptFace, Snapshot,
 };
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::Connection;
-
-use crate::need::need;
 
 /// More than any test needs; a run that takes so long has failed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);

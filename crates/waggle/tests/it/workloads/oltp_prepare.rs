@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use waggle_load::driver::mysql::MySql;
 use waggle_load::{LoadSpec, Script, run_command};
+use waggle_need::need;
 use waggle_server::Flavour;
 use waggle_server::install::installed_servers;
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_wire::Connection;
-
-use crate::need::need;
 
 /// More than one streamed statement, and no multiple of one.
 const ROWS: u64 = 130_001;

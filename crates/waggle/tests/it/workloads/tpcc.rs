@@ -1,133 +1,34 @@
 //! tpcc with the small tables: what is loaded, what the transactions leave, what `check` finds.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use waggle_load::driver::mysql::MySql;
-use waggle_load::{
-    Check, Load, LoadError, LoadSpec, LoadState, Progress, Script, ScriptFace, Snapshot,
-};
+use waggle_load::Script;
 use waggle_server::Flavour;
-use waggle_server::install::installed_servers;
-use waggle_server::sandbox::{Sandbox, SandboxSpec};
-use waggle_wire::Connection;
 
-use crate::need::need;
-
-/// More than any test needs; a run that takes so long has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+use super::bed::Bed;
 
 const WAREHOUSES: i64 = 2;
 const DISTRICTS: i64 = 10 * WAREHOUSES;
 const CUSTOMERS: i64 = 30 * DISTRICTS;
 
-struct Bed {
-    server: Sandbox,
-    spec: LoadSpec,
-    connection: Connection,
+/// The small tables of two warehouses.
+fn open(flavour: Flavour, options: &[(&str, &str)]) -> Option<Bed> {
+    let warehouses = WAREHOUSES.to_string();
+    let small = [("small", "on"), ("warehouses", warehouses.as_str())];
+    Bed::open(flavour, "tpcc", 4, &[&small[..], options].concat())
 }
 
-impl Bed {
-    fn open(flavour: Flavour, options: &[(&str, &str)]) -> Option<Bed> {
-        let found = installed_servers()
-            .iter()
-            .any(|server| server.flavour == flavour);
-        if !need(flavour.name(), found, "no such server is installed") {
-            return None;
-        }
-        let server = Sandbox::start(&SandboxSpec::new(flavour)).expect("a throw-away server");
-        let mut options: BTreeMap<String, String> = options
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
-        options.insert("small".to_owned(), "on".to_owned());
-        options.insert("warehouses".to_owned(), WAREHOUSES.to_string());
-        let spec = LoadSpec {
-            options,
-            threads: 4,
-            seed: 42,
-            log: Some(Arc::new(|_, _| ())),
-            ..LoadSpec::new(server.dsn_socket(), Script::open("tpcc").unwrap())
-        };
-        let connection = Connection::connect(&server.dsn_socket()).expect("the server answers");
-        Some(Bed {
-            server,
-            spec,
-            connection,
-        })
-    }
+/// All twelve conditions hold in both warehouses.
+fn is_consistent(bed: &Bed) {
+    let lines = bed.done("check");
+    assert_eq!(lines.len() as i64, 12 * WAREHOUSES, "{lines:#?}");
+    assert!(
+        lines.iter().all(|line| line.ends_with(": ok")),
+        "{lines:#?}"
+    );
+}
 
-    fn driver(&self) -> Arc<MySql> {
-        Arc::new(MySql::new(vec![self.server.dsn_socket()], Some(PATIENCE)))
-    }
-
-    /// Runs a command; the lines it printed, and how it ended.
-    fn command(&self, name: &str) -> (Vec<String>, Result<(), LoadError>) {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let kept = lines.clone();
-        let ended = waggle_load::run_command(&self.spec, name, self.driver(), move |progress| {
-            if let Progress::Message { text, .. } = progress {
-                kept.lock().unwrap().push(text.to_owned());
-            }
-        });
-        let lines = std::mem::take(&mut *lines.lock().unwrap());
-        (lines, ended)
-    }
-
-    fn prepare(&self) {
-        let (lines, ended) = self.command("prepare");
-        ended.unwrap_or_else(|error| panic!("{error}: {lines:?}"));
-    }
-
-    /// All twelve conditions hold in both warehouses.
-    fn is_consistent(&self) {
-        let (lines, ended) = self.command("check");
-        ended.unwrap_or_else(|error| panic!("{error}: {lines:#?}"));
-        assert_eq!(lines.len() as i64, 12 * WAREHOUSES, "{lines:#?}");
-        assert!(
-            lines.iter().all(|line| line.ends_with(": ok")),
-            "{lines:#?}"
-        );
-    }
-
-    /// Why a run is refused.
-    fn refusal(&self) -> String {
-        match Load::start(&self.spec) {
-            Ok(_) => panic!("it started"),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    fn execute(&mut self, sql: &str) {
-        self.connection
-            .query_rows(sql.as_bytes())
-            .unwrap_or_else(|error| panic!("{sql}: {error}"));
-    }
-
-    fn number(&mut self, sql: &str) -> i64 {
-        let rows = self.connection.query_rows(sql.as_bytes()).expect(sql);
-        let value = rows[0][0].as_deref().map(String::from_utf8_lossy);
-        value
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_else(|| panic!("{sql}: {rows:?}"))
-    }
-
-    /// Runs this many transactions; what was counted and the checks of it.
-    fn run(&self, script: Script, events: u64) -> (Snapshot, Vec<Check>) {
-        let spec = LoadSpec {
-            event_limit: Some(events),
-            script,
-            ..self.spec.clone()
-        };
-        let load = Load::start(&spec).unwrap();
-        assert_ne!(load.wait(PATIENCE), LoadState::Active, "it does not end");
-        let snapshot = load.snapshot();
-        load.stop().unwrap();
-        let mut face = ScriptFace::open(&spec, self.driver()).unwrap();
-        let checks = face.checks(&snapshot, Duration::from_secs(60)).unwrap();
-        (snapshot, checks)
-    }
+fn is_refused(bed: &Bed, why: &str) {
+    let refusal = bed.refusal("run");
+    assert!(refusal.contains(why), "{refusal}");
 }
 
 fn loads_the_cardinalities(bed: &mut Bed) {
@@ -152,16 +53,12 @@ fn loads_the_cardinalities(bed: &mut Bed) {
         ),
     ];
     for (rows, count) in wanted {
-        assert_eq!(
-            bed.number(&format!("SELECT COUNT(*) FROM {rows}")),
-            count,
-            "{rows}"
-        );
+        assert_eq!(bed.count(rows), count, "{rows}");
     }
     // Every customer of a district has one order, in no order of theirs.
     let customers = "SELECT COUNT(DISTINCT o_w_id, o_d_id, o_c_id) FROM orders";
     assert_eq!(bed.number(customers), CUSTOMERS);
-    assert!(bed.number("SELECT COUNT(*) FROM orders WHERE o_id <> o_c_id") > CUSTOMERS / 2);
+    assert!(bed.count("orders WHERE o_id <> o_c_id") > CUSTOMERS / 2);
 }
 
 /// What the workload counted is what the tables show.
@@ -222,30 +119,25 @@ fn left_what_it_counted(bed: &mut Bed, counted: &dyn Fn(&str) -> i64, lines_load
         "customer WHERE c_credit = 'GC' AND c_data LIKE '% %'",
     ];
     for rows in never {
-        assert_eq!(
-            bed.number(&format!("SELECT COUNT(*) FROM {rows}")),
-            0,
-            "{rows}"
-        );
+        assert_eq!(bed.count(rows), 0, "{rows}");
     }
-    let lines = bed.number("SELECT COUNT(*) FROM order_line") - lines_loaded;
+    let lines = bed.count("order_line") - lines_loaded;
     assert!(lines > 0 && lines < counted("order_lines"), "{lines}");
 }
 
 fn fills_runs_and_stays_consistent(flavour: Flavour, foreign_keys: &str) {
-    let Some(mut bed) = Bed::open(flavour, &[("fk", foreign_keys)]) else {
+    let Some(mut bed) = open(flavour, &[("fk", foreign_keys)]) else {
         return;
     };
-    bed.prepare();
+    bed.done("prepare");
     loads_the_cardinalities(&mut bed);
-    bed.is_consistent();
+    is_consistent(&bed);
     let again = bed.command("prepare").1.unwrap_err().to_string();
     assert!(again.contains("already exist"), "{again}");
-    bed.is_consistent();
+    is_consistent(&bed);
 
-    let lines_loaded = bed.number("SELECT COUNT(*) FROM order_line");
-    let (snapshot, checks) = bed.run(Script::open("tpcc").unwrap(), 4000);
-    assert_eq!(snapshot.counters.transactions, 4000);
+    let lines_loaded = bed.count("order_line");
+    let (snapshot, checks) = bed.run(4000);
     let counted = |name: &str| snapshot.user_counters[name] as i64;
     let operations = [
         ("new_order", "new_orders", 43),
@@ -262,7 +154,7 @@ fn fills_runs_and_stays_consistent(flavour: Flavour, foreign_keys: &str) {
     // 1% of 1,700 and 15% of as many: neither is 0 by chance.
     assert!(counted("rolled_back") > 0 && counted("remote_payments") > 0);
     left_what_it_counted(&mut bed, &counted, lines_loaded);
-    bed.is_consistent();
+    is_consistent(&bed);
 
     let nopm = checks.iter().find(|check| check.name == "NOPM, not tpmC");
     assert_eq!(
@@ -274,9 +166,8 @@ fn fills_runs_and_stays_consistent(flavour: Flavour, foreign_keys: &str) {
         .filter(|check| check.name.starts_with("mix: "));
     assert_eq!(mix.filter(|check| check.ok == Some(true)).count(), 4);
 
-    bed.command("cleanup").1.unwrap();
-    let left = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'sbtest'";
-    assert_eq!(bed.number(left), 0);
+    bed.done("cleanup");
+    bed.has_no_tables();
 }
 
 #[test]
@@ -364,12 +255,12 @@ const DAMAGES: [(&str, &str, &str); 12] = [
 ];
 
 fn finds_damage(flavour: Flavour) {
-    let Some(mut bed) = Bed::open(flavour, &[]) else {
+    let Some(mut bed) = open(flavour, &[]) else {
         return;
     };
-    bed.prepare();
+    bed.done("prepare");
     for (condition, damage, repair) in DAMAGES {
-        bed.execute(damage);
+        bed.rows(damage);
         let (lines, ended) = bed.command("check");
         assert!(ended.is_err(), "{condition} is violated: {lines:#?}");
         let line = lines
@@ -386,9 +277,9 @@ fn finds_damage(flavour: Flavour) {
                 .all(|line| line.contains("(warehouses 1)") || line.ends_with(": ok")),
             "{condition}: {lines:#?}"
         );
-        bed.execute(repair);
+        bed.rows(repair);
     }
-    bed.is_consistent();
+    is_consistent(&bed);
 }
 
 #[test]
@@ -414,20 +305,18 @@ const IMPATIENT: &str = r#"
 
 #[test]
 fn terminals_wait_as_long_as_the_specification_says() {
-    let Some(mut bed) = Bed::open(Flavour::MariaDb, &[("mode", "spec")]) else {
+    let Some(mut bed) = open(Flavour::MariaDb, &[("mode", "spec")]) else {
         return;
     };
     bed.spec.threads = 4;
-    bed.prepare();
-    let refused = bed.refusal();
-    assert!(
-        refused.contains("takes 20 threads, a terminal each, not 4"),
-        "{refused}"
-    );
+    bed.done("prepare");
+    is_refused(&bed, "takes 20 threads, a terminal each, not 4");
 
     bed.spec.threads = 20;
-    let script = Script::from_text("impatient.lua", IMPATIENT);
-    let (snapshot, checks) = bed.run(script, 4000);
+    let impatient = Script::from_text("impatient.lua", IMPATIENT);
+    let tpcc = std::mem::replace(&mut bed.spec.script, impatient);
+    let (snapshot, checks) = bed.run(4000);
+    bed.spec.script = tpcc;
     // 10 x (18 + 12) + 10 x (3 + 12) + (2 + 10) + 2 x (2 + 5) seconds for a deck of 23 cards; the
     // think times of 4,000 transactions vary by 0.18 s (one standard error).
     let mean = snapshot.user_counters["seconds_asked"] / 4000.0;
@@ -437,38 +326,34 @@ fn terminals_wait_as_long_as_the_specification_says() {
         .find(|check| check.name == "efficiency")
         .unwrap();
     assert_eq!(efficiency.ok, Some(false), "nobody waited: {efficiency:?}");
-    bed.is_consistent();
+    is_consistent(&bed);
 }
 
 #[test]
 fn what_does_not_fit_the_tables_is_refused() {
-    let Some(mut bed) = Bed::open(Flavour::MariaDb, &[]) else {
+    let Some(mut bed) = open(Flavour::MariaDb, &[]) else {
         return;
     };
-    assert!(
-        bed.refusal().contains("waggle bench tpcc prepare"),
-        "{}",
-        bed.refusal()
-    );
-    bed.prepare();
+    is_refused(&bed, "waggle bench tpcc prepare");
+    bed.done("prepare");
     for (name, value, wanted) in [
         ("warehouses", "3", "2 warehouses are loaded, not 3"),
         ("mode", "fast", "mode is stress or spec, not fast"),
         ("isolation", "none", "not none"),
     ] {
         let kept = bed.spec.options.insert(name.to_owned(), value.to_owned());
-        assert!(bed.refusal().contains(wanted), "{}", bed.refusal());
+        is_refused(&bed, wanted);
         match kept {
             Some(kept) => bed.spec.options.insert(name.to_owned(), kept),
             None => bed.spec.options.remove(name),
         };
     }
     // A load that did not end: one warehouse has no row.
-    bed.execute("DELETE FROM warehouse WHERE w_id = 1");
-    assert!(bed.refusal().contains("did not end"), "{}", bed.refusal());
-    bed.execute("DROP TABLE warehouse");
-    bed.execute("CREATE TABLE warehouse (w_id INT)");
-    assert!(bed.refusal().contains("did not make"), "{}", bed.refusal());
+    bed.rows("DELETE FROM warehouse WHERE w_id = 1");
+    is_refused(&bed, "did not end");
+    bed.rows("DROP TABLE warehouse");
+    bed.rows("CREATE TABLE warehouse (w_id INT)");
+    is_refused(&bed, "did not make");
     let cleanup = bed.command("cleanup").1.unwrap_err().to_string();
     assert!(cleanup.contains("did not make"), "{cleanup}");
 }

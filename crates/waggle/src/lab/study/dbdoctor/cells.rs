@@ -35,8 +35,8 @@ const THREADS_TPCC: u32 = 64;
 const WEIGHT_TPCC: f64 = 3.0;
 const WEIGHT_STATEMENT: f64 = 4.0;
 
-/// Windows of each arm when things are tried out.
-const WINDOWS_SMALL: usize = 4;
+/// Windows of each arm when things are tried out: an interval takes three that were not disturbed.
+const WINDOWS_SMALL: usize = 8;
 
 /// What the cells are made for.
 #[derive(Debug, Clone)]

@@ -8,9 +8,10 @@
 //! with an unclean A/A check shows is marked as not claimed.
 
 use waggle_report::lab::{Arm, Difference, Ratio};
-use waggle_report::study::{StudyCell, StudyColumn, StudyRow, StudyTable, StudyValue};
+use waggle_report::study::{StudyCell, StudyRow, StudyTable, StudyValue};
 
 use super::super::published::{DBDOCTOR_SCENES, find};
+use super::super::values::{claimed, column};
 use super::cells::MODES;
 
 /// A statement's microseconds of CPU are so many cores for 10,000 statements a second.
@@ -19,15 +20,6 @@ const CORES_PER_US: f64 = 10_000.0 / 1e6;
 /// Whose figures.
 const THEIRS: &str = "DBdoctor";
 const OURS: &str = "waggle";
-
-/// A column.
-pub(super) fn column(group: &str, title: &str, unit: &str) -> StudyColumn {
-    StudyColumn {
-        group: group.to_owned(),
-        title: title.to_owned(),
-        unit: unit.to_owned(),
-    }
-}
 
 /// A row that stands for a cell.
 fn row(label: String, cell: &StudyCell, values: Vec<StudyValue>) -> StudyRow {
@@ -57,25 +49,11 @@ impl<'a> Figures<'a> {
         Self { cell, agent }
     }
 
-    fn claimed(&self, value: StudyValue) -> StudyValue {
-        match value {
-            StudyValue::Estimate {
-                value, low, high, ..
-            } => StudyValue::Estimate {
-                value,
-                low,
-                high,
-                unclaimed: !self.cell.aa_clean,
-            },
-            other => other,
-        }
-    }
-
     fn estimate(&self, parts: Option<[f64; 3]>) -> StudyValue {
         let why = self.agent.and_then(|arm| arm.note.clone());
         let why = why.unwrap_or_else(|| "not measured".to_owned());
         match parts {
-            Some([value, low, high]) => self.claimed(StudyValue::estimate(value, low, high)),
+            Some([value, low, high]) => claimed(StudyValue::estimate(value, low, high), self.cell),
             None => StudyValue::absent(&why),
         }
     }

@@ -10,8 +10,8 @@ use waggle_report::study::{AgentCost, Curve, CurvePoint, StudyRow, StudyTable, S
 use waggle_stats::compare::{DosePoint, Interval, dose_line};
 
 use super::super::published::{DBDOCTOR_AGENT, Figure, find};
+use super::super::values::column;
 use super::own_cost::{Condition, OwnCost};
-use super::tables::column;
 
 const GIB: f64 = (1u64 << 30) as f64;
 

@@ -8,8 +8,9 @@
 use waggle_report::study::{StudyCell, StudyRow, StudyTable, StudyValue};
 
 use super::super::published::{DBDOCTOR_PROBES, DBDOCTOR_STATEMENT, Figure, find};
+use super::super::values::{claimed, column};
 use super::statement::Program;
-use super::tables::{Figures, column};
+use super::tables::Figures;
 use super::tables_own::{interval, nothing};
 
 /// The cell of scene C.
@@ -30,19 +31,8 @@ pub(super) fn statement(cells: &[StudyCell], programs: &[Program]) -> Vec<StudyT
     tables
 }
 
-/// An estimate that is claimed only of a cell whose A/A check was clean.
 fn estimate(cell: &StudyCell, [value, low, high]: [f64; 3]) -> StudyValue {
-    match StudyValue::estimate(value, low, high) {
-        StudyValue::Estimate {
-            value, low, high, ..
-        } => StudyValue::Estimate {
-            value,
-            low,
-            high,
-            unclaimed: !cell.aa_clean,
-        },
-        other => other,
-    }
+    claimed(StudyValue::estimate(value, low, high), cell)
 }
 
 /// The latency and CPU time that watching adds to a statement on one connection.

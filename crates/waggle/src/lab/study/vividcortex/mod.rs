@@ -11,6 +11,7 @@
 mod args;
 mod cells;
 mod figures;
+mod measured;
 mod report;
 mod tables;
 
@@ -174,7 +175,7 @@ fn rates(
         .filter_map(|(key, rate)| Some((key.clone(), rate.as_f64()?)))
         .collect();
     for (condition, run) in measured {
-        let carried = tables::operations_per_s(run).map(|rate| (rate * RATE_SHARE).max(1.0));
+        let carried = measured::operations_per_s(run).map(|rate| (rate * RATE_SHARE).max(1.0));
         if let Some(rate) = carried {
             rates.entry(condition.key().to_owned()).or_insert(rate);
         }

@@ -6,7 +6,8 @@ use waggle_report::study::{StudyCell, StudyReport};
 
 use super::args::Plan;
 use super::cells::{Agent, CellPlan, Condition, Watched};
-use super::tables::{Measured, Results};
+use super::measured::Measured;
+use super::tables::Results;
 use super::{Found, MARGIN};
 use crate::lab::cell::CellRun;
 use crate::lab::study::{Opened, cell_report, failed_in, server_of, within_cells};

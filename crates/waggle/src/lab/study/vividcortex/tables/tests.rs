@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 
-use waggle_report::lab::{BaseArm, ToolCost, TypeReport, TypeWindow, Window};
+use waggle_report::lab::{
+    Arm, BaseArm, Difference, Ratio, ToolCost, TypeArm, TypeReport, TypeWindow, Window,
+};
+use waggle_report::study::StudyCell;
 
 use super::*;
 
