@@ -81,16 +81,17 @@ const COLUMNS: ArmColumn[] = [
 
 export function armTable(report: LabReport, place: Place): HTMLElement {
   const colours = armColours(report);
+  const columns = COLUMNS.filter(({ cell }) => report.arms.some((arm) => cell(arm) !== ABSENT));
   const table = figuresTable({
     name: "arms",
     caption:
       `Each arm against “${report.base.label}”, over pairs of neighbouring windows. ` +
       "Intervals are 95% confidence intervals; second lines give them.",
     rowTitle: "arm",
-    columns: COLUMNS,
+    columns,
     rows: report.arms.map((arm) => ({
       label: armName(arm, report, colours.get(arm.name) ?? "--arm-sky"),
-      values: COLUMNS.map((column) => column.cell(arm)),
+      values: columns.map((column) => column.cell(arm)),
       attributes: {
         "data-arm": arm.name,
         class: arm.name === report.subject ? "subject" : null,

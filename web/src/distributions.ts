@@ -54,6 +54,7 @@ export function density(arms: Named[], what: string): HTMLElement[] {
     lines(width, [bins, ...bulk], variables, range, {
       scale: { range: (_, __, max) => [0, (max ?? 1) * 1.05] },
       label: (share) => `${share}%`,
+      room: 52,
     }),
   );
   keepChart(right, (width) =>
@@ -61,6 +62,7 @@ export function density(arms: Named[], what: string): HTMLElement[] {
       scale: { distr: 3, log: 10, range: tailRange },
       splits: powers,
       label: quantileName,
+      room: 72,
     }),
   );
   const titled = (title: string, chart: HTMLElement): HTMLElement =>
@@ -85,6 +87,8 @@ interface Upright {
   scale: uPlot.Scale;
   splits?: (chart: uPlot, axis: number, min: number, max: number) => number[];
   label: (value: number) => string;
+  /** Room for the labels, px. */
+  room: number;
 }
 
 function lines(
@@ -110,7 +114,7 @@ function lines(
           values: (_, ticks) => ticks.map(latency),
         }),
         axis({
-          size: 52,
+          size: y.room,
           space: 30,
           filter: (_, ticks) => ticks,
           ...(y.splits ? { splits: y.splits } : {}),

@@ -88,6 +88,7 @@ async function look(page, width, colorScheme) {
     await chartsAreDescribed(tab);
     await canvasesAreDrawn(tab);
     if (width === 1280) await dataCanBeSaved(tab, kind);
+    if (width === 1280 && kind === "lab") await noColumnIsHidden(tab);
     if (screenshots) await keepPictures(tab, basename(page, ".html"), width, colorScheme);
 
     assert.deepEqual(complaints, [], "the console is silent");
@@ -96,6 +97,14 @@ async function look(page, width, colorScheme) {
     );
     assert.deepEqual(outside, [], "nothing is asked of the network");
     await context.close();
+}
+
+/** The table of arms is read without scrolling. */
+async function noColumnIsHidden(tab) {
+    const hidden = await tab.$eval(".figures.arms", (table) => {
+        return table.offsetWidth - table.parentElement.clientWidth;
+    });
+    assert.ok(hidden <= 0, `the table of arms is ${hidden} px wider than its place`);
 }
 
 async function keepPictures(tab, name, width, colorScheme) {

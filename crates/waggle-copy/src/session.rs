@@ -35,8 +35,9 @@ fn open(dsn: &Dsn, side: Side, more: &str) -> Result<Connection, CopyError> {
     // Names are quoted with their schema everywhere; a default database may not exist yet.
     let mut dsn = dsn.clone();
     dsn.database = None;
-    let doing = format!("connecting to {}", dsn.endpoint);
-    let mut connection = Connection::connect(&dsn).map_err(CopyError::on(side, doing))?;
+    // What the wire says names the endpoint.
+    let connected = Connection::connect(&dsn);
+    let mut connection = connected.map_err(CopyError::on(side, "opening a session"))?;
     let limit = match connection.is_mariadb() {
         // It may also end transactions that wait, as a snapshot does while the target stores.
         true => {

@@ -104,7 +104,7 @@ impl Load {
             shared.pace = Some(pace);
         }
         let shared = Arc::new(shared);
-        let plan = workers::plan(&shared, spec.threads as usize, spec.io)?;
+        let plan = workers::plan(&shared, spec.threads as usize, (spec.io, spec.floating))?;
         let recorders: Vec<_> = (0..plan.threads())
             .map(|_| Recorders::new(shared.pace.is_some()))
             .collect();

@@ -58,6 +58,9 @@ pub struct LoadSpec {
     pub dialect: Dialect,
     /// How workers wait for the server.
     pub io: WaitBy,
+    /// The scheduler moves the threads of rings. Else each stays on its processor, unless the CPU
+    /// quota of a control group makes them fewer than processors.
+    pub floating: bool,
     /// The caller's own options, by name with underscores: scripts see them in `sysbench.opt`
     /// beside those they declare, and cannot declare them again.
     pub general_options: BTreeMap<String, OptionValue>,
@@ -133,6 +136,7 @@ impl LoadSpec {
             client_prepare: false,
             dialect: Dialect::default(),
             io: WaitBy::default(),
+            floating: false,
             general_options: BTreeMap::new(),
             argv: Vec::new(),
         }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use crate::clock::{now_ns, wake_on_time};
 use crate::command::open_state;
 use crate::context::Shared;
@@ -31,12 +33,14 @@ pub(crate) enum Plan {
     Threads(usize),
     /// Workers are fibers of so many threads, dealt out in turn.
     Loops(usize),
+    /// The same, each thread on a processor of its own.
+    PinnedLoops(usize),
 }
 
 impl Plan {
     /// How many threads.
     pub(crate) fn threads(self) -> usize {
-        let (Self::Threads(threads) | Self::Loops(threads)) = self;
+        let (Self::Threads(threads) | Self::Loops(threads) | Self::PinnedLoops(threads)) = self;
         threads
     }
 
@@ -44,16 +48,20 @@ impl Plan {
     pub(crate) fn thread_of(self, worker: usize) -> usize {
         match self {
             Self::Threads(_) => worker,
-            Self::Loops(loops) => worker % loops,
+            Self::Loops(loops) | Self::PinnedLoops(loops) => worker % loops,
         }
     }
 }
 
-/// How to run so many workers.
+/// How to run so many workers; `floating`: the scheduler is to move the threads of rings.
 ///
 /// # Errors
 /// A ring was asked for, and this kernel or this driver has none.
-pub(crate) fn plan(shared: &Shared, workers: usize, wait_by: WaitBy) -> Result<Plan, LoadError> {
+pub(crate) fn plan(
+    shared: &Shared,
+    workers: usize,
+    (wait_by, floating): (WaitBy, bool),
+) -> Result<Plan, LoadError> {
     let loops = match wait_by {
         WaitBy::Threads => None,
         WaitBy::Auto | WaitBy::Ring => ring_threads(shared, workers, wait_by),
@@ -61,7 +69,27 @@ pub(crate) fn plan(shared: &Shared, workers: usize, wait_by: WaitBy) -> Result<P
     match loops {
         None if wait_by == WaitBy::Ring => Err(LoadError::NoRing),
         None => Ok(Plan::Threads(workers)),
+        // Where there are more processors than threads, the scheduler knows better which are free.
+        Some(loops) if !floating && processors().len() == loops => Ok(Plan::PinnedLoops(loops)),
         Some(loops) => Ok(Plan::Loops(loops)),
+    }
+}
+
+/// The processors that this thread may use, in order; none if that cannot be told.
+fn processors() -> Vec<usize> {
+    let allowed = sched_getaffinity(None);
+    let is_allowed = |cpu: &usize| allowed.as_ref().is_ok_and(|set| set.is_set(*cpu));
+    (0..CpuSet::MAX_CPU).filter(is_allowed).collect()
+}
+
+/// Keeps the calling thread to the `number`th of its processors, if that can be done: a thread that
+/// follows the idle processor of the moment is mostly woken from another one, which costs both
+/// sides more than a statement does (docs/design/0004).
+fn pin(number: usize) {
+    if let Some(cpu) = processors().get(number) {
+        let mut only = CpuSet::new();
+        only.set(*cpu);
+        let _ = sched_setaffinity(None, &only);
     }
 }
 
@@ -75,7 +103,7 @@ pub(crate) fn spawn(
 ) -> Result<(), LoadError> {
     match plan {
         Plan::Threads(_) => spawn_threads(setup, shared, tallies, handles),
-        Plan::Loops(loops) => spawn_loops(setup, shared, tallies, loops, handles),
+        Plan::Loops(_) | Plan::PinnedLoops(_) => spawn_loops(setup, shared, tallies, plan, handles),
     }
 }
 
@@ -85,7 +113,7 @@ fn ring_threads(shared: &Shared, workers: usize, wait_by: WaitBy) -> Option<usiz
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     // A fiber that has a thread for itself gains nothing; of more than this, nothing was measured.
     let pays = processors < workers && workers <= FIBERS_PER_THREAD_MAX * processors;
-    let is_wanted = pays || wait_by == WaitBy::Ring;
+    let is_wanted = pays || wait_by != WaitBy::Auto;
     (is_wanted && shared.driver.waits_in_fibers() && fiber::is_available())
         .then_some(processors.min(workers))
 }
@@ -122,9 +150,10 @@ fn spawn_loops(
     setup: &Setup,
     shared: &Arc<Shared>,
     tallies: &[Arc<Tally>],
-    loops: usize,
+    plan: Plan,
     handles: &mut Vec<JoinHandle<()>>,
 ) -> Result<(), LoadError> {
+    let loops = plan.threads();
     for number in 0..loops {
         let mine: Vec<(u32, Arc<Tally>)> = (0u32..)
             .zip(tallies.iter().cloned())
@@ -139,6 +168,9 @@ fn spawn_loops(
             shared.gate.add_mailbox(mailbox.clone());
             let (setup, shared) = (setup.clone(), shared.clone());
             named(number as u32, move || {
+                if let Plan::PinnedLoops(_) = plan {
+                    pin(number);
+                }
                 run_loop(&setup, &shared, mine, &mailbox)
             })
         });
@@ -256,5 +288,29 @@ pub(crate) fn block_signals() {
             libc::sigdelset(&mut signals, fault);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_stays_on_one_processor_and_one_without_its_own_on_all() {
+        let all = processors();
+        assert!(!all.is_empty());
+        for (number, cpu) in all.iter().enumerate() {
+            let kept = thread::spawn(move || {
+                pin(number);
+                processors()
+            });
+            assert_eq!(kept.join().unwrap(), [*cpu]);
+        }
+        let too_many = all.len();
+        let free = thread::spawn(move || {
+            pin(too_many);
+            processors()
+        });
+        assert_eq!(free.join().unwrap(), all);
     }
 }

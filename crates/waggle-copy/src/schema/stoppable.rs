@@ -1,4 +1,4 @@
-//! A statement that may take hours, ended when the copy is asked to end.
+//! An ALTER TABLE, which may take hours, ended when the copy is asked to end.
 //!
 //! A server does not notice that a client went away while it builds a key, so the statement is
 //! killed by a session of its own, and rolled back; the next run begins it anew. Neighbours:
@@ -49,9 +49,18 @@ pub(super) fn run(
     })
 }
 
-/// Ends what a session is doing. A target that takes no other session now ends it no sooner.
+/// Ends what a session is doing, if that is an ALTER TABLE still: after a failover its number may
+/// be somebody else's. A target that takes no other session now ends it no sooner.
 fn kill(dsn: &Dsn, session: u32) {
-    if let Ok(mut other) = session::target(dsn) {
+    let alters = format!(
+        "SELECT 1 FROM information_schema.PROCESSLIST \
+         WHERE ID = {session} AND INFO LIKE 'ALTER TABLE %'"
+    );
+    if let Ok(mut other) = session::target(dsn)
+        && other
+            .query_rows(alters.as_bytes())
+            .is_ok_and(|rows| !rows.is_empty())
+    {
         let _ = other.query(format!("KILL QUERY {session}").as_bytes());
     }
 }

@@ -61,7 +61,33 @@ struct Exchange {
     limit: Option<Duration>,
 }
 
-type Suspender = Yielder<i32, Wait>;
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Answer {
+    /// What the kernel answered: bytes, or less than 0 an error number.
+    result: i32,
+    /// The bytes of the request that the socket took, if it did not take all of them.
+    part: Option<u32>,
+}
+
+impl Answer {
+    const NOTHING: Self = Self::whole(0);
+
+    /// There was no request, or all of it was sent.
+    const fn whole(result: i32) -> Self {
+        Self { result, part: None }
+    }
+
+    /// The socket took so many bytes, and none have come.
+    const fn part(sent: u32) -> Self {
+        Self {
+            result: 0,
+            part: Some(sent),
+        }
+    }
+}
+
+type Suspender = Yielder<Answer, Wait>;
 
 /// Fibers of a thread that may connect at once: what is more would fill the backlog of a server,
 /// which answers that with seconds of silence.
@@ -81,8 +107,8 @@ pub(crate) fn is_fiber() -> bool {
     !CURRENT.get().is_null()
 }
 
-/// Gives up the thread until `wait` is over; what the kernel answered.
-fn suspend(wait: Wait) -> i32 {
+/// Gives up the thread until `wait` is over.
+fn suspend(wait: Wait) -> Answer {
     let current = CURRENT.get();
     assert!(!current.is_null(), "only a fiber can wait in a ring");
     // SAFETY: the loop sets it to the yielder of the fiber that it resumes, which lives on that
@@ -91,7 +117,7 @@ fn suspend(wait: Wait) -> i32 {
 }
 
 /// What the kernel answered, as a result.
-fn answered(answer: i32) -> io::Result<usize> {
+fn bytes_of(answer: i32) -> io::Result<usize> {
     match answer {
         0.. => Ok(answer as usize),
         error if -error == libc::ETIME => Err(io::ErrorKind::TimedOut.into()),
@@ -99,28 +125,43 @@ fn answered(answer: i32) -> io::Result<usize> {
     }
 }
 
-/// Sends all of `out`, then receives at least one byte into `into`. `out` should be small: it is
-/// to fit the socket's buffer.
+/// Sends `out`, then receives at least one byte into `into`; the bytes received, and the bytes
+/// sent. `out` should be small enough for the socket's buffer: else it goes in parts, each with a
+/// wait, and an answer that comes before the last one ends the exchange. If it cannot be sent,
+/// bytes that have come all the same are the answer: the last words of a server that closed the
+/// session.
 ///
 /// # Errors
 /// The kernel's; [`io::ErrorKind::TimedOut`] after `limit` (noticed within half a second). The end
-/// of the stream is `Ok(0)`.
+/// of the stream is 0 bytes received.
 pub(crate) fn exchange(
     fd: RawFd,
     out: &[u8],
     into: &mut [u8],
     limit: Option<Duration>,
-) -> io::Result<usize> {
-    // The pointers stay good: this frame, and with it both borrows, waits on the fiber's stack.
+) -> io::Result<(usize, usize)> {
     HAS_WAITED.set(true);
-    answered(suspend(Wait::Exchange(Exchange {
-        fd,
-        out: out.as_ptr(),
-        out_len: out.len() as u32,
-        into: into.as_mut_ptr(),
-        into_len: into.len().min(u32::MAX as usize) as u32,
-        limit,
-    })))
+    let mut sent = 0;
+    loop {
+        let rest = &out[sent..];
+        // The pointers stay good: this frame, and with it both borrows, waits on the fiber's stack.
+        let answer = suspend(Wait::Exchange(Exchange {
+            fd,
+            out: rest.as_ptr(),
+            out_len: rest.len() as u32,
+            into: into.as_mut_ptr(),
+            into_len: into.len().min(u32::MAX as usize) as u32,
+            limit,
+        }));
+        let Some(part) = answer.part else {
+            return Ok((bytes_of(answer.result)?, out.len()));
+        };
+        sent += part as usize;
+        if answer.result > 0 {
+            return Ok((bytes_of(answer.result)?, sent));
+        }
+        writable(fd, limit)?;
+    }
 }
 
 /// Waits until a socket takes more bytes, or a connect has ended.
@@ -128,7 +169,7 @@ pub(crate) fn exchange(
 /// # Errors
 /// As [`exchange`].
 pub(crate) fn writable(fd: RawFd, limit: Option<Duration>) -> io::Result<()> {
-    answered(suspend(Wait::Writable(fd, limit))).map(drop)
+    bytes_of(suspend(Wait::Writable(fd, limit)).result).map(drop)
 }
 
 /// Between two events: lets the other fibers of the thread go on, if the last event waited for no

@@ -27,12 +27,15 @@ pub(super) struct Ticket {
 pub(super) enum Token {
     /// The answer of a fiber's exchange, or the poll it waits in.
     Answer(Ticket),
-    /// A send that did not go right (those that did complete silently).
+    /// A send that failed or was taken in part; one that went right completes silently.
     Send(Ticket),
     Mail,
     Tick,
     Ignored,
 }
+
+/// `IORING_RECVSEND_POLL_FIRST` of linux/io_uring.h (kernel 5.19).
+const POLL_FIRST: u16 = 1;
 
 const TURN_SHIFT: u32 = 32;
 const KIND_SHIFT: u32 = 56;
@@ -102,7 +105,7 @@ impl Ring {
         Ok(Ring(ring))
     }
 
-    /// All or none: what is linked must be handed over together, or the link is lost.
+    /// All or none.
     fn push(&mut self, entries: &[Entry]) -> io::Result<()> {
         loop {
             // SAFETY: the memory an entry points to is that of a suspended fiber or of the loop,
@@ -114,20 +117,24 @@ impl Ring {
         }
     }
 
+    /// A send, if there are bytes, and a receive. The send is over when the kernel has been
+    /// entered: what the socket does not take at once is not sent. So it needs no link to the
+    /// receive, which would cost a round through the kernel's list of tasks.
     pub(super) fn exchange(&mut self, ticket: Ticket, exchange: &Exchange) -> io::Result<()> {
         let fd = Fd(exchange.fd);
-        let receive = opcode::Recv::new(fd, exchange.into, exchange.into_len)
-            .build()
-            .user_data(Token::Answer(ticket).encoded());
-        if exchange.out_len > 0 {
-            let send = opcode::Send::new(fd, exchange.out, exchange.out_len)
-                .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
-                .build()
-                .flags(Flags::IO_LINK | Flags::SKIP_SUCCESS)
-                .user_data(Token::Send(ticket).encoded());
-            return self.push(&[send, receive]);
+        let receive = opcode::Recv::new(fd, exchange.into, exchange.into_len);
+        let answer = Token::Answer(ticket).encoded();
+        if exchange.out_len == 0 {
+            return self.push(&[receive.build().user_data(answer)]);
         }
-        self.push(&[receive])
+        let send = opcode::Send::new(fd, exchange.out, exchange.out_len)
+            .flags(libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
+            .build()
+            .flags(Flags::SKIP_SUCCESS)
+            .user_data(Token::Send(ticket).encoded());
+        // No answer is there yet, so the receive begins with its wait.
+        let receive = receive.ioprio(POLL_FIRST).build().user_data(answer);
+        self.push(&[send, receive])
     }
 
     pub(super) fn poll_writable(&mut self, ticket: Ticket, fd: RawFd) -> io::Result<()> {

@@ -13,7 +13,7 @@ use corosensei::{Coroutine, CoroutineResult};
 use io_uring::types::Timespec;
 
 use super::ring::{Ring, Ticket, Token};
-use super::{CURRENT, Mailbox, PERMITS, PERMITS_LEFT, Suspender, Wait};
+use super::{Answer, CURRENT, Mailbox, PERMITS, PERMITS_LEFT, Suspender, Wait};
 
 /// The body of a fiber. It must not unwind: that ends the process.
 pub(crate) type Task = Box<dyn FnOnce()>;
@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(250);
 
 struct Fiber {
     /// Never freed while it is suspended: the kernel may hold pointers to its stack.
-    coroutine: ManuallyDrop<Coroutine<i32, Wait, ()>>,
+    coroutine: ManuallyDrop<Coroutine<Answer, Wait, ()>>,
     yielder: *const Suspender,
     state: State,
     /// Of the last wait in the ring.
@@ -33,11 +33,11 @@ struct Fiber {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Ready(i32),
+    Ready(Answer),
     /// In the ring, at most until this tick.
     InRing(u64),
-    /// In the ring, past its deadline and cancelled.
-    Cancelled,
+    /// In the ring, its receive cancelled: what the fiber is told unless bytes have come.
+    Cancelled(Answer),
     Asleep(Instant),
     WaitsForMail,
     WaitsForPermit,
@@ -71,7 +71,7 @@ pub(crate) fn run(tasks: Vec<Task>, stack_bytes: usize, mailbox: &Mailbox) -> io
         scheduler.fibers.push(Fiber {
             coroutine: ManuallyDrop::new(coroutine),
             yielder: ptr::null(),
-            state: State::Ready(0),
+            state: State::Ready(Answer::NOTHING),
             ticket: Ticket {
                 fiber: number,
                 turn: 0,
@@ -125,10 +125,7 @@ impl Scheduler {
             while let Some((token, answer)) = self.ring.completion() {
                 match token {
                     Token::Answer(ticket) => self.answered(ticket, answer),
-                    // A send failed or took a part: the kernel has dropped the receive behind
-                    // it, without a completion of its own.
-                    Token::Send(ticket) if answer >= 0 => self.answered(ticket, -libc::EPIPE),
-                    Token::Send(ticket) => self.answered(ticket, answer),
+                    Token::Send(ticket) => self.not_sent(ticket, answer)?,
                     Token::Mail => {
                         self.wake_waiting();
                         self.ring.read_mail(mailbox.fd(), mail)?;
@@ -191,7 +188,7 @@ impl Scheduler {
             && let Some(next) = self.queue.pop_front()
         {
             PERMITS_LEFT.set(PERMITS_LEFT.get() - 1);
-            self.wake(next, 0);
+            self.wake(next, Answer::NOTHING);
         }
         Ok(())
     }
@@ -213,7 +210,7 @@ impl Scheduler {
                 fiber.state = State::WaitsForPermit;
                 self.queue.push_back(number);
             }
-            Wait::Others => self.wake(number, 0),
+            Wait::Others => self.wake(number, Answer::NOTHING),
             Wait::Until(moment) => {
                 fiber.state = State::Asleep(moment);
                 self.sleepers.push(Reverse((moment, number)));
@@ -223,22 +220,38 @@ impl Scheduler {
         Ok(())
     }
 
-    fn answered(&mut self, ticket: Ticket, answer: i32) {
+    fn answered(&mut self, ticket: Ticket, result: i32) {
         let fiber = &self.fibers[ticket.fiber as usize];
         if fiber.ticket != ticket {
             return;
         }
         let answer = match fiber.state {
-            State::InRing(_) => answer,
-            // A send that was ended says how far it came, or that it was ended.
-            State::Cancelled if answer < 0 => -libc::ETIME,
-            State::Cancelled => answer,
+            State::InRing(_) => Answer::whole(result),
+            // A server that has closed the session may have said why before; one that has not may
+            // answer before it was sent the whole request.
+            State::Cancelled(told) if result > 0 => Answer { result, ..told },
+            State::Cancelled(told) => told,
             _ => return,
         };
         self.wake(ticket.fiber, answer);
     }
 
-    fn wake(&mut self, number: u32, answer: i32) {
+    /// A send failed, or the socket took a part. The receive beside it still has the fiber's
+    /// memory, so that is ended first.
+    fn not_sent(&mut self, ticket: Ticket, answer: i32) -> io::Result<()> {
+        let fiber = &mut self.fibers[ticket.fiber as usize];
+        if fiber.ticket != ticket || !matches!(fiber.state, State::InRing(_)) {
+            return Ok(());
+        }
+        fiber.state = State::Cancelled(match answer {
+            0.. => Answer::part(answer as u32),
+            _ if -answer == libc::EAGAIN => Answer::part(0),
+            error => Answer::whole(error),
+        });
+        self.ring.cancel(Token::Answer(ticket))
+    }
+
+    fn wake(&mut self, number: u32, answer: Answer) {
         self.fibers[number as usize].state = State::Ready(answer);
         self.ready.push_back(number);
     }
@@ -248,7 +261,7 @@ impl Scheduler {
         for number in 0..self.fibers.len() {
             let state = self.fibers[number].state;
             if matches!(state, State::WaitsForMail | State::Asleep(_)) {
-                self.wake(number as u32, 0);
+                self.wake(number as u32, Answer::NOTHING);
             }
         }
         self.sleepers.clear();
@@ -265,22 +278,20 @@ impl Scheduler {
             }
             self.sleepers.pop();
             if self.fibers[number as usize].state == State::Asleep(moment) {
-                self.wake(number, 0);
+                self.wake(number, Answer::NOTHING);
             }
         }
     }
 
     fn cancel_late(&mut self) -> io::Result<()> {
         for fiber in &mut self.fibers {
-            let is_late = match fiber.state {
-                State::InRing(last) => last <= self.ticks,
-                // Once more, should the first attempt have come between send and receive.
-                State::Cancelled => true,
-                _ => false,
-            };
-            if is_late {
-                fiber.state = State::Cancelled;
-                self.ring.cancel(Token::Send(fiber.ticket))?;
+            if let State::InRing(last) = fiber.state
+                && last <= self.ticks
+            {
+                fiber.state = State::Cancelled(Answer::whole(-libc::ETIME));
+            }
+            // Once more each tick, should the kernel have been at it when it was to be ended.
+            if let State::Cancelled(_) = fiber.state {
                 self.ring.cancel(Token::Answer(fiber.ticket))?;
             }
         }

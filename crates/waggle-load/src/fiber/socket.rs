@@ -30,6 +30,12 @@ impl FiberSocket {
         }
     }
 
+    /// Bytes that have not been sent.
+    #[cfg(test)]
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Sends what the kernel takes at once.
     fn send_some(&self, bytes: &[u8]) -> io::Result<usize> {
         // SAFETY: readable bytes and a descriptor that is open as long as `socket`.
@@ -92,18 +98,16 @@ impl Io for FiberSocket {
     fn receive(&mut self, buffer: &mut [u8], limit: Option<Duration>) -> io::Result<usize> {
         in_fiber()?;
         let fd = self.socket.as_raw_fd();
-        let answer = exchange(fd, &self.pending, buffer, limit);
-        let sent_some = !self.pending.is_empty();
-        self.pending.clear();
-        match answer {
-            // A server that has closed the session may have said why before.
-            Err(error) if sent_some && error.kind() == io::ErrorKind::BrokenPipe => {
-                match exchange(fd, &[], buffer, limit) {
-                    Ok(length @ 1..) => Ok(length),
-                    _ => Err(error),
-                }
+        match exchange(fd, &self.pending, buffer, limit) {
+            Ok((received, sent)) => {
+                self.pending.drain(..sent);
+                Ok(received)
             }
-            answer => answer,
+            Err(error) => {
+                // The session is over, and nothing of it is sent twice.
+                self.pending.clear();
+                Err(error)
+            }
         }
     }
 

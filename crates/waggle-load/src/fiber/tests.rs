@@ -3,7 +3,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use super::*;
 use crate::driver::mysql::MySql;
 use crate::driver::{Driver, DriverError};
 use waggle_wire::Io;
+
+mod sending;
 
 const STACK_BYTES: usize = 128 << 10;
 
@@ -50,10 +52,12 @@ fn fibers_talk_to_their_own_servers_on_one_thread() {
             for round in 0..50u8 {
                 let mut buffer = [0; 16];
                 let out = [number, round, 7];
-                let mut got = exchange(ours.as_raw_fd(), &out, &mut buffer, None).unwrap();
+                let mut got = exchange(ours.as_raw_fd(), &out, &mut buffer, None)
+                    .unwrap()
+                    .0;
                 while got < 6 {
                     let rest = &mut buffer[got..];
-                    got += exchange(ours.as_raw_fd(), &[], rest, None).unwrap();
+                    got += exchange(ours.as_raw_fd(), &[], rest, None).unwrap().0;
                 }
                 assert_eq!(buffer[..6], out.repeat(2));
             }
@@ -84,7 +88,7 @@ fn a_socket_that_ends_or_is_shut_down_answers() {
         let mut buffer = [0; 8];
         assert_eq!(
             exchange(ours.as_raw_fd(), &[], &mut buffer, None).unwrap(),
-            0
+            (0, 0)
         );
         let sent = exchange(ours.as_raw_fd(), b"x", &mut buffer, None);
         assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
@@ -193,7 +197,7 @@ fn talks(done: &Rc<Cell<bool>>) -> (Task, thread::JoinHandle<()>) {
         let mut buffer = [0; 2];
         assert_eq!(
             exchange(ours.as_raw_fd(), b"x", &mut buffer, None).unwrap(),
-            2
+            (2, 1)
         );
         done.set(true);
     };
@@ -252,47 +256,6 @@ fn permits_are_few_and_go_round() {
         (0, PERMITS, 5 * PERMITS)
     );
     assert!(permit().is_none(), "threads need none");
-}
-
-#[test]
-fn a_deadline_ends_a_request_that_nobody_takes() {
-    if !available() {
-        return;
-    }
-    let (ours, _silent) = UnixStream::pair().unwrap();
-    ours.set_nonblocking(true).unwrap();
-    while (&ours).write(&[0; 4096]).is_ok() {}
-    ours.set_nonblocking(false).unwrap();
-    let limit = Some(Duration::from_millis(10));
-    let task = move || {
-        let mut buffer = [0; 8];
-        let answer = exchange(ours.as_raw_fd(), &[1; 4096], &mut buffer, limit);
-        assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        let answer = writable(ours.as_raw_fd(), limit);
-        assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::TimedOut);
-    };
-    run(vec![Box::new(task)], STACK_BYTES, &Mailbox::new().unwrap()).unwrap();
-}
-
-#[test]
-fn the_last_words_of_a_server_are_heard_after_a_send_that_failed() {
-    if !available() {
-        return;
-    }
-    let (ours, mut theirs) = UnixStream::pair().unwrap();
-    theirs.write_all(b"killed").unwrap();
-    drop(theirs);
-    let task = move || {
-        let mut socket = FiberSocket::new(Arc::new(ours.into()));
-        socket.send(b"request", None).unwrap();
-        let mut buffer = [0; 16];
-        assert_eq!(socket.receive(&mut buffer, None).unwrap(), 6);
-        assert_eq!(&buffer[..6], b"killed");
-        socket.send(b"request", None).unwrap();
-        let error = socket.receive(&mut buffer, None).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
-    };
-    run(vec![Box::new(task)], STACK_BYTES, &Mailbox::new().unwrap()).unwrap();
 }
 
 #[test]

@@ -35,7 +35,8 @@ fn cpu_of_a_short_statement() {
         "off by {} ns in the middle, {} ns at 90%, {} ns at most",
         off[200], off[360], off[399]
     );
-    assert!(off[200] < 5_000, "{off:?}");
+    // Read the wrong way, nearly each would be off by all of its 50 us; a trap costs up to 12.
+    assert!(off[200] < 20_000, "{off:?}");
 }
 
 /// A thread that shares its processor with a busy one: being preempted is no CPU time, but time

@@ -72,9 +72,18 @@ impl Parts {
 }
 
 /// Splits the wait of thread `waiter` from `from_ns` to `to_ns` by the evidence of its latch, which
-/// is in order of time and may begin before and end after it.
-pub fn split(kind: Kind, evidence: &[Evidence], waiter: u32, from_ns: u64, to_ns: u64) -> Parts {
+/// is in order of time and may begin before and end after it. `owner`: whom the latch's own word
+/// named when the wait began.
+pub fn split(
+    kind: Kind,
+    evidence: &[Evidence],
+    (waiter, owner): (u32, Option<u32>),
+    (from_ns, to_ns): (u64, u64),
+) -> Parts {
     let mut parts = Parts::default();
+    let in_wait = |e: &Evidence| e.ns > from_ns && e.ns <= to_ns;
+    let lets_go = |e: &Evidence| matches!(e.tells, Tells::Released(_)) && in_wait(e);
+    let owner_is_seen = evidence.iter().any(|e| owner == Some(e.tid) && lets_go(e));
     let mut cursor_ns = from_ns;
     let mut first = true;
     // Everything since the release before the one at hand.
@@ -98,6 +107,15 @@ pub fn split(kind: Kind, evidence: &[Evidence], waiter: u32, from_ns: u64, to_ns
             break;
         }
         parts.releases += 1;
+        if first && owner.is_some_and(|owner| owner != at.tid) {
+            // It gave the latch up before the wait, and was taken off its processor before it said
+            // so: the owner has it, until it lets go in turn.
+            if !owner_is_seen {
+                parts.unobserved_ns += at.ns - cursor_ns;
+                (cursor_ns, first) = (at.ns, false);
+            }
+            continue;
+        }
         let span = (cursor_ns, at.ns);
         let mut holding = Holding::of(before, at.tid);
         let shown = kind.shows_own_release();
@@ -197,15 +215,38 @@ mod tests {
     #[test]
     fn one_release_names_the_holder_of_the_whole_sleep() {
         let evidence = [at(100, 2, Tells::Slept), at(400, 1, LET_GO)];
-        let parts = split(Kind::Mutex, &evidence, 2, 100, 450);
+        let parts = split(Kind::Mutex, &evidence, (2, None), (100, 450));
         assert_eq!((parts.held_ns(), parts.held[0].tid), (300, 1));
         assert_eq!((parts.handing_over_ns, parts.unobserved_ns), (50, 0));
+        let agreed = split(Kind::Mutex, &evidence, (2, Some(1)), (100, 450));
+        assert_eq!(agreed, parts);
+    }
+
+    /// Thread 1 gave the latch up before 2 came, and says so late; 9 has it meanwhile.
+    #[test]
+    fn the_word_tells_a_late_release_from_the_holders() {
+        let mut evidence = vec![
+            at(100, 2, Tells::Slept),
+            at(150, 1, LET_GO),
+            at(160, 2, Tells::Woke),
+            at(170, 2, Tells::Slept),
+            at(400, 9, LET_GO),
+        ];
+        let parts = split(Kind::Mutex, &evidence, (2, Some(9)), (100, 450));
+        assert_eq!((parts.held_ns(), parts.held[0].tid), (300, 9));
+        assert_eq!((parts.held.len(), parts.releases), (1, 2));
+        assert_eq!((parts.handing_over_ns, parts.unobserved_ns), (50, 0));
+        // 9 let go unseen: how long it had it is not known.
+        evidence.truncate(3);
+        let parts = split(Kind::Mutex, &evidence, (2, Some(9)), (100, 160));
+        assert_eq!((parts.held_ns(), parts.releases), (0, 1));
+        assert_eq!((parts.unobserved_ns, parts.handing_over_ns), (50, 10));
     }
 
     #[test]
     fn a_wait_without_a_release_is_not_observed() {
         let evidence = [at(100, 2, Tells::Slept)];
-        let parts = split(Kind::PthreadMutex, &evidence, 2, 100, 450);
+        let parts = split(Kind::PthreadMutex, &evidence, (2, None), (100, 450));
         assert_eq!((parts.held_ns(), parts.unobserved_ns), (0, 350));
     }
 
@@ -219,7 +260,7 @@ mod tests {
             at(500, 3, LET_GO),
             at(520, 2, Tells::Woke),
         ];
-        let parts = split(Kind::PthreadMutex, &evidence, 2, 110, 520);
+        let parts = split(Kind::PthreadMutex, &evidence, (2, None), (110, 520));
         let held: Vec<_> = parts
             .held
             .iter()
@@ -241,7 +282,7 @@ mod tests {
             at(240, 3, Tells::Slept),
             at(500, 9, LET_GO),
         ];
-        let parts = split(Kind::PthreadMutex, &evidence, 2, 110, 510);
+        let parts = split(Kind::PthreadMutex, &evidence, (2, None), (110, 510));
         let held: Vec<_> = parts
             .held
             .iter()
@@ -249,7 +290,7 @@ mod tests {
             .collect();
         assert_eq!(held, [(1, 110, 200), (9, 240, 500)]);
         assert_eq!((parts.handing_over_ns, parts.unobserved_ns), (10, 40));
-        let all_seen = split(Kind::Futex, &evidence, 2, 110, 510);
+        let all_seen = split(Kind::Futex, &evidence, (2, None), (110, 510));
         assert_eq!(all_seen.unobserved_ns, 0);
     }
 }

@@ -298,7 +298,13 @@ impl Join {
             return;
         }
         let (from_ns, to_ns) = (open.wait_from_ns, open.woke_ns);
-        let parts = split(open.kind, history.evidence(), tid, from_ns, to_ns);
+        let owner = open.owner.filter(|owner| *owner != tid);
+        let parts = split(
+            open.kind,
+            history.evidence(),
+            (tid, owner),
+            (from_ns, to_ns),
+        );
         let first = history.release_after(from_ns, tid);
         let first = first.filter(|release| release.ns <= to_ns);
         let word_agrees = open

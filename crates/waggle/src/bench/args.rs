@@ -196,8 +196,11 @@ pub(super) enum Waiting {
     Auto,
     /// A thread for each connection
     Threads,
-    /// A thread for each processor; its connections wait together in an io_uring
+    /// A thread for each processor, which it stays on; its connections wait together in an io_uring
     Ring,
+    /// The same, but the scheduler moves the threads: for a server that is kept to fewer processors
+    /// than the client
+    FloatingRing,
 }
 
 impl From<Waiting> for WaitBy {
@@ -205,7 +208,7 @@ impl From<Waiting> for WaitBy {
         match waiting {
             Waiting::Auto => WaitBy::Auto,
             Waiting::Threads => WaitBy::Threads,
-            Waiting::Ring => WaitBy::Ring,
+            Waiting::Ring | Waiting::FloatingRing => WaitBy::Ring,
         }
     }
 }

@@ -16,7 +16,7 @@ use waggle_server::Flavour;
 use waggle_stats::arrivals::{Arrivals, Spacing, Stage};
 use waggle_wire::Dsn;
 
-use super::args::{Args, AtEnd};
+use super::args::{Args, AtEnd, Waiting};
 use super::offered::{self, Limit};
 
 #[cfg(test)]
@@ -80,6 +80,7 @@ pub(super) struct Plan {
     pub(super) reconnect_limit: Duration,
     pub(super) dialect: Dialect,
     pub(super) io: WaitBy,
+    pub(super) floating: bool,
     pub(super) warmup: Duration,
     /// `None`: until the events are used up.
     pub(super) time: Option<Duration>,
@@ -147,6 +148,7 @@ impl Plan {
             reconnect_limit: Duration::from_secs_f64(args.reconnect_limit),
             dialect: args.dialect.map_or(Dialect::default(), Dialect::from),
             io: args.io.map_or(WaitBy::default(), WaitBy::from),
+            floating: args.io == Some(Waiting::FloatingRing),
             warmup: Duration::from_secs_f64(args.warmup),
             time,
             events: args.events,
@@ -210,6 +212,7 @@ impl Plan {
             reconnect_limit: self.reconnect_limit,
             dialect: self.dialect,
             io: self.io,
+            floating: self.floating,
             event_limit: self.events,
             statement_latency: self.statements,
             arrivals: self.open.as_ref().map(|open| self.arrivals(open)),

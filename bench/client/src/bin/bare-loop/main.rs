@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use waggle_bench_client::login::{self, Place};
 use waggle_bench_client::session::{Done, Session};
 use waggle_bench_client::statements::{Statements, Workload};
@@ -173,13 +174,13 @@ fn run_all(args: &Args, clients: Vec<Client>) -> anyhow::Result<Ran> {
     let (mut done, mut calls) = (Done::default(), Calls::default());
     let (mut wall, mut before) = (Duration::ZERO, usage());
     std::thread::scope(|scope| -> anyhow::Result<()> {
-        let handles: Vec<_> = shares
-            .into_iter()
-            .map(|share| {
+        let handles: Vec<_> = (0..)
+            .zip(shares)
+            .map(|(number, share)| {
                 let run = &run;
                 std::thread::Builder::new()
                     .stack_size(128 << 10)
-                    .spawn_scoped(scope, move || body(args, run, share))
+                    .spawn_scoped(scope, move || body(args, run, number, share))
             })
             .collect::<Result<_, _>>()?;
         run.barrier.wait();
@@ -227,7 +228,27 @@ fn client(args: &Args, place: &Place, number: usize) -> anyhow::Result<Client> {
     })
 }
 
-fn body(args: &Args, run: &Run, mut share: Vec<Client>) -> anyhow::Result<(Done, Calls)> {
+/// Keeps the thread of a ring to a processor of its own, if each has one, as the load does.
+fn pin(number: usize, threads: usize) {
+    let allowed = sched_getaffinity(None);
+    let is_allowed = |cpu: &usize| allowed.as_ref().is_ok_and(|set| set.is_set(*cpu));
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(is_allowed).collect();
+    if processors.len() == threads {
+        let mut only = CpuSet::new();
+        only.set(processors[number]);
+        let _ = sched_setaffinity(None, &only);
+    }
+}
+
+fn body(
+    args: &Args,
+    run: &Run,
+    number: usize,
+    mut share: Vec<Client>,
+) -> anyhow::Result<(Done, Calls)> {
+    if args.wait == Wait::Uring {
+        pin(number, args.threads);
+    }
     let ran = match args.wait {
         Wait::Epoll => epoll::run(&mut share, run),
         Wait::Uring => uring::run(&mut share, run),

@@ -20,13 +20,17 @@ fn ring(entries: usize) -> anyhow::Result<IoUring> {
         .context("io_uring cannot be used here")
 }
 
-/// Send and receive linked, for each connection of the thread.
+/// `IORING_RECVSEND_POLL_FIRST` of linux/io_uring.h.
+const POLL_FIRST: u16 = 1;
+
+/// Send and receive handed over together, for each connection of the thread.
 pub(crate) fn run(clients: &mut [Client], run: &Run) -> anyhow::Result<Calls> {
     let mut ring = ring(2 * clients.len())?;
     let mut calls = Calls::default();
     run.barrier.wait();
     for (number, client) in clients.iter_mut().enumerate() {
         push_exchange(&mut ring, client, number)?;
+        calls.sends += 1;
     }
     let mut in_flight = clients.len();
     while in_flight > 0 {
@@ -43,8 +47,7 @@ pub(crate) fn run(clients: &mut [Client], run: &Run) -> anyhow::Result<Calls> {
                 std::io::Error::from_raw_os_error(-result)
             );
             if entry.user_data() & SENT != 0 {
-                calls.sends += 1;
-                continue;
+                bail!("the socket took {result} bytes of a request");
             }
             let number = entry.user_data() as usize;
             calls.receives += 1;
@@ -58,6 +61,7 @@ pub(crate) fn run(clients: &mut [Client], run: &Run) -> anyhow::Result<Calls> {
                 in_flight -= 1;
             } else {
                 push_exchange(&mut ring, client, number)?;
+                calls.sends += 1;
             }
         }
     }
@@ -91,21 +95,26 @@ pub(crate) fn run_receiving(client: &mut Client, run: &Run) -> anyhow::Result<Ca
 fn push_exchange(ring: &mut IoUring, client: &mut Client, number: usize) -> anyhow::Result<()> {
     let fd = types::Fd(client.fd());
     let packet = client.session.command();
-    // SQEs are consumed before the session makes its next packet: the receive is linked behind the
-    // send. A completion of a send that went right is of no interest.
+    // What the socket does not take at once is not sent, so the send is over before the session
+    // makes its next packet. A completion of one that went right is of no interest.
     let entry = opcode::Send::new(fd, packet.as_ptr(), packet.len() as u32)
-        .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
+        .flags(libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
         .build()
-        .flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS)
+        .flags(squeue::Flags::SKIP_SUCCESS)
         .user_data(SENT | number as u64);
     push(ring, &entry)?;
-    push_receive(ring, client, number)
+    receive(ring, client, number, POLL_FIRST)
 }
 
 fn push_receive(ring: &mut IoUring, client: &mut Client, number: usize) -> anyhow::Result<()> {
+    receive(ring, client, number, 0)
+}
+
+fn receive(ring: &mut IoUring, client: &mut Client, number: usize, how: u16) -> anyhow::Result<()> {
     let fd = types::Fd(client.fd());
     let room = client.session.room();
     let entry = opcode::Recv::new(fd, room.as_mut_ptr(), room.len() as u32)
+        .ioprio(how)
         .build()
         .user_data(number as u64);
     push(ring, &entry)

@@ -92,7 +92,7 @@ pub(crate) enum Client {
     WaggleSysbench,
     /// The floor of a thread a connection: no script, no clocks, no histograms.
     Bare,
-    /// The floor of two threads with io_uring.
+    /// The floor of two threads with io_uring, each on its processor if there are two.
     BareUring,
 }
 

@@ -9,7 +9,8 @@ use serde::Serialize;
 use waggle_bench_lab::numbers::mean;
 use waggle_bench_lab::windows::{Recorded, cut};
 use waggle_stats::compare::{
-    BASE_ARM, CompareSettings, Comparison, Interval, Outcome, SIGNIFICANCE, Window, compare_chain,
+    BASE_ARM, CONFIDENCE, CompareSettings, Comparison, Interval, Outcome, SIGNIFICANCE, Window,
+    compare_chain, primary_estimate,
 };
 use waggle_stats::resample::{RECORDED_MIN, ResampleSettings, resample_experiments};
 use waggle_stats::tally::Tally;
@@ -21,8 +22,8 @@ use crate::truth::TruthRound;
 
 /// Windows of the A/A arm in an experiment of equal things, and of each cost where costs are
 /// compared.
-const SAME_WINDOWS: usize = 24;
-const KNOWN_WINDOWS: usize = 15;
+const SAME_WINDOWS: usize = 20;
+const KNOWN_WINDOWS: usize = 12;
 /// Between these, the share of equal things called different at 5%.
 const SAME_SHARE: (f64, f64) = (0.02, 0.08);
 /// At least this share of intervals covers the truth.
@@ -140,7 +141,8 @@ fn precision(recorded: &Recorded) -> Option<PrecisionRun> {
     })
 }
 
-/// Each cost's truth by the kernel: what burning cost more than doing nothing in the same round.
+/// Each cost's truth by the kernel: what burning cost more than doing nothing in the same round,
+/// over rounds as the lab takes its windows together.
 fn truths(rounds: &[&TruthRound]) -> BTreeMap<u64, Interval> {
     let of = |asked: u64| {
         let costs = rounds.iter().flat_map(|round| {
@@ -148,7 +150,11 @@ fn truths(rounds: &[&TruthRound]) -> BTreeMap<u64, Interval> {
             found.map(|cost| (cost.kernel_ns - round.nothing_ns) / 1e3)
         });
         let costs: Vec<f64> = costs.collect();
-        Some((asked, mean(&costs)?))
+        let typical = match primary_estimate(&costs, 1.0) {
+            Ok((estimate, _)) => estimate.interval(CONFIDENCE),
+            Err(_) => mean(&costs)?,
+        };
+        Some((asked, typical))
     };
     COSTS_NS.into_iter().filter_map(of).collect()
 }
@@ -259,7 +265,10 @@ impl Findings {
         let (low, high) = SAME_SHARE;
         let mut criteria = vec![
             share(
-                "equal things called different at 5%, real experiments: 2% to 8% of 200",
+                &format!(
+                    "equal things called different at 5%, real experiments: 2% to 8% of \
+                     {SAME_WANTED}"
+                ),
                 self.same,
                 SAME_WANTED,
                 (low, high),

@@ -49,7 +49,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     let waggle = Waggle::at(&args.waggle)?;
     let facts = Facts::gather(&waggle, args.command());
     args.processors.keep()?;
-    let mut state = State::open(&args.state, args.sandbox, args.processors)?;
+    let mut state = State::open(&args.state, args.sandbox, args.processors, args.threads)?;
     let mut failed_in_a_row = 0;
     while let Some(kind) = next_kind(args, &state.progress(), started.elapsed()) {
         eprintln!(

@@ -21,13 +21,14 @@ pub(crate) fn page(
     // Writing to a String does not fail.
     let _ = write!(
         out,
-        "Server: {}, `oltp_point_select`, 8 connections, windows of 0.15 s, {}. An experiment is a \
-         stretch of a recorded run, and shares no window with another. A known cost is burned by a \
-         probe at the end of every statement, and compared with an empty probe at the same place; \
-         its truth is what the kernel's run-time counters say of it in windows of their own \
+        "Server: {}, `oltp_point_select`, connections: {}, windows of 0.15 s, {}. An experiment is \
+         a stretch of a recorded run, and shares no window with another. A known cost is burned by \
+         a probe at the end of every statement, and compared with an empty probe at the same \
+         place; its truth is what the kernel's run-time counters say of it in windows of their own \
          (docs/design/0007-calibration.md). Shares have the 95% interval of Clopper \
          and Pearson.\n\n",
         args.sandbox,
+        args.threads,
         match args.processors {
             Processors::One => "all on one processor",
             Processors::All => "on all processors",

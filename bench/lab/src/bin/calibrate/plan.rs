@@ -5,19 +5,22 @@ use std::time::Duration;
 
 use clap::Parser;
 use serde::{Deserialize, Serialize};
-use waggle_bench_lab::server::sandbox_name;
+use waggle_bench_lab::server::{LoadSpec, sandbox_name};
 use waggle_server::Flavour;
 
 use crate::processors::Processors;
 
 /// What the arms burn, ns a statement.
 pub(crate) const COSTS_NS: [u64; 5] = [500, 1_000, 2_000, 5_000, 10_000];
-/// Experiments of equal things.
-pub(crate) const SAME_WANTED: u64 = 200;
+/// Experiments of equal things, beside twice as many that are simulated from their windows.
+pub(crate) const SAME_WANTED: u64 = 100;
 /// Runs of each known cost, quiet and beside a competitor.
 pub(crate) const KNOWN_WANTED: u64 = 50;
 /// Runs of five minutes.
-pub(crate) const PRECISION_WANTED: u64 = 5;
+pub(crate) const PRECISION_WANTED: u64 = 3;
+/// Connections of the load, unless told otherwise: with one, server and client take strict turns,
+/// and a known cost changes little but what it adds.
+pub(crate) const THREADS: u32 = 1;
 const TRUTH_WANTED: u64 = 4;
 /// A run of this length is what the promised half-width is for.
 const PRECISION_S: u64 = 300;
@@ -40,6 +43,9 @@ pub(crate) struct Args {
     /// known cost also changes how often they idle, so what is found is not what was put in
     #[arg(long, default_value = "one")]
     pub(crate) processors: Processors,
+    /// Connections of the load
+    #[arg(long, default_value_t = THREADS, value_name = "N")]
+    pub(crate) threads: u32,
     /// The waggle to calibrate
     #[arg(long, default_value = "target/release/waggle", value_name = "PATH")]
     pub(crate) waggle: PathBuf,
@@ -106,6 +112,14 @@ impl Kind {
 }
 
 impl Args {
+    /// The load of every piece.
+    pub(crate) fn load(&self) -> LoadSpec {
+        LoadSpec {
+            threads: self.threads,
+            ..LoadSpec::point_selects()
+        }
+    }
+
     /// How long a piece of this kind measures, seconds.
     pub(crate) fn session_s(&self, kind: Kind) -> u64 {
         match kind {
@@ -122,10 +136,11 @@ impl Args {
     pub(crate) fn command(&self) -> String {
         let session = self.session.map(|s| format!(" --session {s}"));
         format!(
-            "cargo xtask calibrate --minutes {} --sandbox {} --processors {}{}",
+            "cargo xtask calibrate --minutes {} --sandbox {} --processors {} --threads {}{}",
             self.minutes,
             sandbox_name(self.sandbox),
             self.processors.name(),
+            self.threads,
             session.unwrap_or_default()
         )
     }
@@ -162,7 +177,7 @@ mod tests {
             next_kind(&full, &[1, 0, 0, 0, 0, 0], at_once),
             Some(Kind::Known)
         );
-        let next = next_kind(&full, &[1, 8, 20, 1, 8, 1], at_once);
+        let next = next_kind(&full, &[1, 8, 10, 1, 8, 1], at_once);
         assert_eq!(next, Some(Kind::Same));
         let whole = Kind::ALL.map(Kind::wanted);
         assert_eq!(next_kind(&full, &whole, at_once), None);

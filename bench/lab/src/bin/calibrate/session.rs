@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use waggle_bench_lab::control::Control;
 use waggle_bench_lab::filed::Facts;
-use waggle_bench_lab::server::{LoadSpec, Server, sandbox_name};
+use waggle_bench_lab::server::{Server, sandbox_name};
 use waggle_bench_lab::waggle::Waggle;
 
 use crate::compete::Competitor;
@@ -41,6 +41,7 @@ pub(crate) fn measure(
         kind,
         flavour: args.sandbox.to_string(),
         processors: args.processors,
+        threads: args.threads,
         waggle: format!("{}, commit {}", facts.waggle, facts.commit),
         begun: now(),
         seconds: args.session_s(kind),
@@ -70,9 +71,9 @@ fn now() -> String {
 
 /// What the known costs really are, on a server of its own under the same load.
 fn look(args: &Args, waggle: &Waggle, session: &mut Session) -> anyhow::Result<()> {
-    /// Rounds take some seconds each, on a busy machine more.
-    const ROUNDS_MOST: usize = 8;
-    let spec = LoadSpec::point_selects();
+    /// Rounds take a second or two each, on a busy machine more.
+    const ROUNDS_MOST: usize = 24;
+    let spec = args.load();
     let server = Server::start(waggle, args.sandbox, &spec)?;
     session.server = Some(server.name());
     let seconds = session.seconds as f64;
@@ -129,7 +130,7 @@ fn lab_arguments(
     runs: &Path,
     seed: u64,
 ) -> Vec<String> {
-    let load = LoadSpec::point_selects();
+    let load = args.load();
     let mut arguments: Vec<String> = ["lab", "run", "--json"].map(str::to_owned).to_vec();
     let mut flag = |name: &str, value: String| {
         arguments.push(format!("--{name}"));

@@ -25,6 +25,9 @@ pub(crate) struct Session {
     /// Where it ran.
     #[serde(default)]
     pub(crate) processors: Processors,
+    /// Connections of the load.
+    #[serde(default = "threads_before")]
+    pub(crate) threads: u32,
     /// The program, with the commit of the tree.
     #[serde(default)]
     pub(crate) waggle: String,
@@ -44,6 +47,11 @@ pub(crate) struct Session {
     pub(crate) error: Option<String>,
 }
 
+/// What pieces were measured with before they said so.
+fn threads_before() -> u32 {
+    8
+}
+
 /// All pieces.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -57,6 +65,7 @@ impl State {
         folder: &Path,
         flavour: Flavour,
         processors: Processors,
+        threads: u32,
     ) -> anyhow::Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         let file = folder.join("sessions.jsonl");
@@ -76,6 +85,12 @@ impl State {
             "{} holds pieces measured on {} processors; name another --state",
             file.display(),
             sessions.first().map_or("other", |s| s.processors.name())
+        );
+        ensure!(
+            sessions.iter().all(|s| s.threads == threads),
+            "{} holds pieces measured with {} connections; name another --state",
+            file.display(),
+            sessions.first().map_or(0, |s| s.threads)
         );
         Ok(Self {
             folder: folder.to_path_buf(),

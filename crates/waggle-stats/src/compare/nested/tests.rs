@@ -60,7 +60,7 @@ fn both_levels_are_covered_whatever_their_shares() {
                      ±{:.2}%; components {components}",
                     100.0 * width
                 );
-                assert!(chosen.is_within(0.93, 0.98), "{k} {windows:?} {between}");
+                assert!(chosen.is_within(0.93, 0.999), "{k} {windows:?} {between}");
                 worst_components = worst_components.min(components.share().unwrap());
             }
         }
@@ -91,6 +91,26 @@ fn levels_are_the_published_ones() {
     let blocks = crate::compare::two_level(&blocks).unwrap();
     assert_eq!(rounded(blocks.within_sd.powi(2)), 12.7);
     assert_eq!(rounded(blocks.between_sd.powi(2)), 0.4);
+}
+
+/// Four lives that happen to agree to a percent, each of five windows that vary by a quarter.
+#[test]
+fn lives_that_agree_by_chance_are_no_surer_than_their_windows() {
+    let life = |value: f64| Estimate {
+        value,
+        standard_error: 0.137,
+        df: 4.0,
+        n: 5,
+    };
+    let found = nested_estimate(&[0.16, 0.17, 0.18, 0.165].map(life)).unwrap();
+    let interval = found.estimate.interval(0.95);
+    assert!((found.estimate.df - 16.0).abs() < 1e-9, "{found:?}");
+    assert!(
+        (interval.half_width() - 0.1452).abs() < 1e-4,
+        "{interval:?}"
+    );
+    let apart = nested_estimate(&[0.1, 0.5, -0.2, 0.3].map(life)).unwrap();
+    assert_eq!(apart.estimate.df, 3.0);
 }
 
 #[test]
@@ -141,11 +161,11 @@ fn a_setting_and_an_observer_add_up_and_cover() {
             .collect();
         let observer = primary_estimate(&values, 1.0).unwrap().0;
         let both = combined(&[(1.0, setting), (1.0, observer)]).unwrap();
-        assert!(both.df > setting.df);
+        assert!(both.df >= setting.df.min(observer.df), "{both:?}");
         covered.add(both.interval(0.95).contains(0.08));
     }
     println!("setting and observer: {covered}");
-    assert!(covered.is_within(0.93, 0.97), "{covered}");
+    assert!(covered.is_within(0.93, 0.99), "{covered}");
 }
 
 #[test]

@@ -129,7 +129,8 @@ impl CellRun {
 
     /// The windows that `arm` is compared in.
     pub(crate) fn windows_of(&self, arm: &ArmSpec) -> Vec<Window> {
-        settled(self.samples_of(arm), self.spec.timing.settle)
+        let spec = &self.spec;
+        settled(self.samples_of(arm), spec.timing.settle, spec.primary)
     }
 
     /// Everything of the windows that `arm` is compared in.

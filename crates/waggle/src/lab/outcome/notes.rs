@@ -1,6 +1,6 @@
 //! What a reader must know of a cell and of each of its arms.
 
-use waggle_stats::compare::{Comparison, SameVerdict, Switch, compare_without_marked};
+use waggle_stats::compare::{Comparison, Outcome, SameVerdict, Switch, compare_without_marked};
 
 use super::{checks, parts};
 use crate::lab::cell::{CellRun, Sample, carried_over};
@@ -28,7 +28,11 @@ pub(super) fn of_cell(run: &CellRun, same: Option<SameVerdict>) -> Vec<String> {
 
 /// What switches carried into windows, and was left out.
 fn carry_over(run: &CellRun, samples: &[Sample], of: &str) -> Option<String> {
-    let found = carried_over(samples, run.spec.timing.settle)?;
+    let (outcome, found) = carried_over(samples, run.spec.timing.settle, run.spec.primary)?;
+    let what = match outcome {
+        Outcome::Qps => "Throughput",
+        _ => "CPU a statement",
+    };
     let ms = |seconds: f64| seconds * 1e3;
     let name = |switch: Switch| match switch {
         Switch::On(arm) => format!("{} is switched on", run.spec.arm_name(arm)),
@@ -43,7 +47,7 @@ fn carry_over(run: &CellRun, samples: &[Sample], of: &str) -> Option<String> {
         false => " Some had not settled after half a window: take a longer --window.",
     };
     Some(format!(
-        "CPU a statement is not steady {}: the first {:.0} ms of every window{of} are left \
+        "{what} is not steady {}: the first {:.0} ms of every window{of} are left \
          out.{unsettled}",
         lasting.join(", "),
         ms(found.settle_s)

@@ -33,7 +33,7 @@ pub(super) fn units(run: &CellRun, number: usize) -> u64 {
 pub(super) fn timeline(run: &CellRun) -> Vec<ReportWindow> {
     let mut all = Vec::new();
     for samples in [&run.in_life, &run.pairs] {
-        let windows = settled(samples, run.spec.timing.settle);
+        let windows = settled(samples, run.spec.timing.settle, run.spec.primary);
         let disturbed = disturbed_windows(&windows, run.spec.primary);
         let storms = storms(samples);
         let shown = samples.iter().zip(disturbed).zip(storms.marks);

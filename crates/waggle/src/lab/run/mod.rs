@@ -142,14 +142,8 @@ struct Engine<'a> {
 
 impl Engine<'_> {
     fn all_groups(&mut self) -> Result<(), Stop> {
-        let mut groups: Vec<(Key, Vec<usize>)> = Vec::new();
-        for (index, cell) in self.cells.iter().enumerate() {
-            let key = Key::of(&cell.spec);
-            match groups.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, members)) => members.push(index),
-                None => groups.push((key, vec![index])),
-            }
-        }
+        let cells: Vec<&CellSpec> = self.cells.iter().map(|cell| &cell.spec).collect();
+        let groups = Key::groups(&cells);
         let weight = |engine: &Self, group: &[usize]| -> f64 {
             group.iter().map(|i| engine.cells[*i].spec.weight).sum()
         };

@@ -26,6 +26,8 @@ pub(super) struct TrueWait {
     pub(super) end_ns: u64,
     /// What it waited for had been reached before.
     pub(super) is_no_wait: bool,
+    /// Between its beginning and that, whichever came first, ns.
+    margin_ns: u64,
     /// Each stage's part; nothing if it was skipped. The last is what was left.
     pub(super) parts_ns: Vec<Option<u64>>,
     /// A thread was held up between its clock and its mark, so the program knows no better.
@@ -35,6 +37,14 @@ pub(super) struct TrueWait {
 /// So much longer than usual from the clock until the marks are behind, and the thread was held up,
 /// ns. What is usual is the price of the probes there.
 const HELD_UP_NS: u64 = 6_000;
+
+impl TrueWait {
+    /// Whether the program knows for certain that this was a wait, or that it was none: the marks
+    /// come after its clock, and by different times.
+    pub(super) fn is_certain(&self) -> bool {
+        !self.is_held_up && self.margin_ns > HELD_UP_NS
+    }
+}
 
 impl Target {
     /// Starts it; it waits to be told to begin.
@@ -178,14 +188,14 @@ fn cut(tid: u32, key: u64, start_ns: u64, end_ns: u64, stages: &Steps) -> TrueWa
         at = time.unwrap_or(at);
     }
     parts_ns.push(Some(end_ns - at));
+    let decisive = times.last().copied().flatten();
     TrueWait {
         tid,
         key,
         start_ns,
         end_ns,
-        is_no_wait: times
-            .last()
-            .is_some_and(|t| t.is_some_and(|ns| ns <= start_ns)),
+        is_no_wait: decisive.is_some_and(|ns| ns <= start_ns),
+        margin_ns: decisive.map_or(u64::MAX, |ns| ns.abs_diff(start_ns)),
         parts_ns,
         is_held_up: false,
     }

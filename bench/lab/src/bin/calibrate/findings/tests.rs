@@ -61,11 +61,33 @@ fn a_cost_that_is_there_is_covered_and_one_that_is_not_is_missed() {
             .iter()
             .find(|cost| cost.asked_ns == 1_000)
             .expect("1 us");
-        assert_eq!(one.covered.of, 4, "60 windows are four experiments of 15");
+        assert_eq!(one.covered.of, 5, "60 windows are five experiments of 12");
         one.covered.hits
     };
-    assert_eq!(covered(1_000), 4);
+    assert_eq!(covered(1_000), 5);
     assert_eq!(covered(3_000), 0);
+}
+
+#[test]
+fn a_round_that_was_interrupted_does_not_move_the_truth() {
+    let round = |kernel_ns| TruthRound {
+        nothing_ns: 30.0,
+        costs: vec![Cost {
+            asked_ns: 10_000,
+            kernel_ns,
+            own_ns: kernel_ns,
+            runs: 4_000,
+        }],
+    };
+    let mut rounds: Vec<TruthRound> = (0..24)
+        .map(|n| round(10_230.0 + f64::from(n % 3)))
+        .collect();
+    rounds[7] = round(22_000.0);
+    let rounds: Vec<&TruthRound> = rounds.iter().collect();
+    let truth = truths(&rounds)[&10_000];
+    assert!((truth.estimate - 10.2).abs() < 0.01, "{truth:?}");
+    let two = truths(&rounds[7..9])[&10_000];
+    assert!(two.estimate > 15.0, "two rounds are what they are: {two:?}");
 }
 
 #[test]

@@ -29,10 +29,30 @@ pub(in crate::lab::run) struct Key {
     data: DataSpec,
     tcp: bool,
     pub(super) slow_log: bool,
+    /// No thread of a load stays on one processor, since some cell's server has processors of its
+    /// own, which the load is kept off: else cells that share a server would be loaded in two ways.
+    floating: bool,
 }
 
 impl Key {
-    pub(in crate::lab::run) fn of(cell: &CellSpec) -> Self {
+    /// What the cells of each server agree in, and their places among `cells`.
+    pub(in crate::lab::run) fn groups(cells: &[&CellSpec]) -> Vec<(Self, Vec<usize>)> {
+        let mut groups: Vec<(Self, Vec<usize>)> = Vec::new();
+        for (index, cell) in cells.iter().enumerate() {
+            let key = Self::of(cell);
+            match groups.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, members)) => members.push(index),
+                None => groups.push((key, vec![index])),
+            }
+        }
+        for (key, members) in &mut groups {
+            let is_kept_off = |index: &usize| cells[*index].limits.cpus.is_some();
+            key.floating = members.iter().any(is_kept_off);
+        }
+        groups
+    }
+
+    fn of(cell: &CellSpec) -> Self {
         let packets = |arm: &ArmSpec| {
             let observer = arm.observer.as_ref();
             observer.is_some_and(
@@ -49,6 +69,7 @@ impl Key {
             data: cell.data.clone(),
             tcp: cell.over_tcp || cell.arms.iter().any(packets),
             slow_log: cell.arms.iter().any(slow_log),
+            floating: false,
         }
     }
 
@@ -87,6 +108,7 @@ impl Key {
         spec.options = data_options(&self.data);
         spec.options.extend(cell.options.clone());
         spec.start_paused = true;
+        spec.floating = self.floating;
         // Errors are counted, arm by arm: one that has them and another that has not is a finding.
         spec.ignore_errors = IgnoreErrors::All;
         spec.restart_limit = u32::MAX;
@@ -112,4 +134,31 @@ fn data_options(data: &DataSpec) -> BTreeMap<String, String> {
         }
     }
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_that_share_a_server_are_loaded_in_one_way() {
+        let cell = |id: &str, setting: &str, cpus| {
+            let script = Script::open("oltp_point_select").expect("a shipped script");
+            let mut cell = CellSpec::new(id, id, Flavour::MySql, script);
+            cell.settings = vec![("innodb_buffer_pool_size".to_owned(), setting.to_owned())];
+            cell.limits.cpus = cpus;
+            cell
+        };
+        let cells = [
+            cell("cpu", "1G", None),
+            cell("io", "64M", None),
+            cell("few-cpus", "1G", Some(1)),
+        ];
+        let groups = Key::groups(&cells.each_ref());
+        let told = groups
+            .iter()
+            .map(|(key, members)| (key.floating, &members[..]));
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [(true, &[0, 2][..]), (false, &[1][..])]);
+    }
 }

@@ -104,6 +104,7 @@ impl Args {
                 return unusable(format!("--interval {seconds}: use 0.05 to 600 seconds"));
             }
             scale.window = Duration::from_secs_f64(seconds);
+            scale.io.window = scale.window;
         }
         if !(1..=10_000).contains(&scale.threads) || !(100..=1_000_000_000).contains(&scale.nodes) {
             return unusable("--threads: use 1 to 10000; --nodes: 100 to 1000000000".to_owned());
