@@ -9,6 +9,7 @@ mod bench_lab;
 mod docs;
 mod format;
 mod fresh;
+mod fuzz;
 mod gate;
 mod lex;
 mod programs;
@@ -28,6 +29,8 @@ usage: cargo xtask CHORE
                            the flags in docs/commands/, from the binary's own --help
   test [--skipped REASON]... [FILTER]
                            what scripts/test runs once the machine is ready
+  fuzz --minutes N [--target NAME]
+                           every fuzz target, two at a time; fails on a finding
   fresh-check [--cold] [--keep] [--script PATH]
                            clones this tree and times scripts/demo there, twice
   bench-client [--quick] [FLAGS]
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         "bench-client" => bench_client::command(&root, rest),
         "bench-copy" => bench_copy::command(&root, rest),
         "calibrate" | "bench-watch" => bench_lab::command(&root, chore, rest),
+        "fuzz" => fuzz::command(&root, rest),
         "fresh-check" => fresh::command(&root, rest),
         "-h" | "--help" | "help" => {
             print!("{USAGE}");

@@ -1,4 +1,4 @@
-//! The shortest way from a socket to a session: user root, an empty password, schema sbtest.
+//! The shortest way from a socket to a session: user bench, an empty password, schema sbtest.
 //!
 //! Throw-away servers and the null server let this user in. Invariant: a login that is not this
 //! simple is an error that says so, never a hang: the socket has a time-out until it is done.
@@ -174,7 +174,7 @@ fn login(stream: &mut (impl Read + Write)) -> anyhow::Result<bool> {
     // utf8mb4, then 23 bytes of nothing.
     answer.push(45);
     answer.extend_from_slice(&[0; 23]);
-    answer.extend_from_slice(b"root\0\0sbtest\0mysql_native_password\0");
+    answer.extend_from_slice(b"bench\0\0sbtest\0mysql_native_password\0");
     send(stream, answer, sequence.wrapping_add(1))?;
     loop {
         let (sequence, packet) = receive(stream)?;

@@ -5,7 +5,11 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
+
+/// How soon a wait notices that the end was asked for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What a copy is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -99,6 +103,18 @@ impl Control {
     /// Whether a pause was asked for.
     pub fn is_paused(&self) -> bool {
         self.pauses.load(Ordering::Relaxed)
+    }
+
+    /// Waits, but no longer than until the end is asked for.
+    pub(crate) fn wait(&self, length: Duration) {
+        let until = Instant::now() + length;
+        while !self.is_stopping() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(LOOK));
+        }
     }
 
     /// What is being done.

@@ -1,7 +1,10 @@
 //! Sessions at both servers, set so that values pass as they are.
 //!
 //! Everything that connects in this crate does it here. Invariant: results come in the columns'
-//! own character sets, times in UTC, and a value that the target would change is an error.
+//! own character sets, times in UTC, and a value that the target would change is an error. A server
+//! may be silent for as long as it says that it is at work, and for no longer.
+
+use std::time::Duration;
 
 use waggle_wire::{Connection, Dsn};
 
@@ -9,6 +12,11 @@ use crate::error::{CopyError, Side};
 
 /// A session may be idle or slow for this long, in seconds, before a server ends it.
 const PATIENCE_S: u32 = 604_800;
+/// A server that is silent for this long is asked, in another session, whether it is at work: to
+/// build a key or to add up a table may take hours, and nothing is heard of it meanwhile.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How long that answer may take.
+const ANSWER: Duration = Duration::from_secs(10);
 /// What the target takes: everything that the source may hold (zero, partial and impossible
 /// dates), but nothing that it would have to change.
 const TARGET_MODE: &str = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,\
@@ -38,6 +46,9 @@ fn open(dsn: &Dsn, side: Side, more: &str) -> Result<Connection, CopyError> {
     // What the wire says names the endpoint.
     let connected = Connection::connect(&dsn);
     let mut connection = connected.map_err(CopyError::on(side, "opening a session"))?;
+    connection.set_timeout(Some(SILENCE));
+    let session = connection.connection_id();
+    connection.ask_when_silent(Box::new(move || is_at_work(&dsn, session)));
     let limit = match connection.is_mariadb() {
         // It may also end transactions that wait, as a snapshot does while the target stores.
         true => {
@@ -55,6 +66,24 @@ fn open(dsn: &Dsn, side: Side, more: &str) -> Result<Connection, CopyError> {
         .query(sql.as_bytes())
         .map_err(CopyError::on(side, "setting the session up"))?;
     Ok(connection)
+}
+
+/// Whether a server goes on with the statement of this session. One that is there and has no room
+/// for another session, or does not show it, is believed to.
+fn is_at_work(dsn: &Dsn, session: u32) -> bool {
+    let ask = || {
+        let mut other = Connection::connect(dsn)?;
+        other.set_timeout(Some(ANSWER));
+        let sql = format!(
+            "SELECT 1 FROM information_schema.PROCESSLIST \
+             WHERE ID = {session} AND COMMAND <> 'Sleep'"
+        );
+        other.query_rows(sql.as_bytes())
+    };
+    match ask() {
+        Ok(rows) => !rows.is_empty(),
+        Err(error) => matches!(error, waggle_wire::Error::Server { .. }),
+    }
 }
 
 /// Runs a statement at the target.

@@ -109,6 +109,7 @@ mod comments;
 mod fingerprint;
 mod hash;
 mod id;
+mod names;
 mod redact;
 mod scan;
 mod summary;
@@ -117,7 +118,8 @@ mod truncated;
 pub use comments::{COMMENT_BYTES_MAX, COMMENT_PAIRS_MAX, TraceParent, comments};
 pub use hash::hash64;
 pub use id::{DigestId, ParseDigestIdError, digest_id};
-pub use redact::carries_secret;
+pub use names::names_secret;
+pub use redact::{administers_secret, carries_secret};
 pub use summary::{SUMMARY_BYTES_MAX, SUMMARY_CHARS_MAX, summary};
 pub use truncated::{CUT_MARK, Cut, Truncated};
 

@@ -1,47 +1,52 @@
-//! May this statement carry a password?
+//! May this statement carry a secret: a password, a key, a token?
 //!
 //! The text of such a statement must not leave the host, be shown or be recorded; its fingerprint
-//! has no literals and may. The answer errs to `true` for administration, and costs next to
-//! nothing for queries: they are recognised by their first keyword.
-//! Neighbour: `scan` skips comments and literals. Invariant: every statement that the server
-//! accepts and that sets, changes or sends a password or a key in the clear gives `true`, but for
-//! literals that only the application knows to be secret (`UPDATE users SET password='...'`).
+//! has no literals and may. The whole text is hidden or none of it. The answer errs to `true`:
+//! a name that stands for a secret is enough, whatever else the statement does with it.
+//! Neighbours: `names` knows these names; `scan` skips comments and literals. Invariant: every
+//! statement that the server accepts and that sets, changes or sends a password or a key of the
+//! server in the clear gives `true`, and so does one that names what it sets: `password`, `token`
+//! and their kin. A secret that nothing in the statement names is not known from other values.
 
-use crate::bytes::{is_identifier, is_space};
+use crate::bytes::is_identifier;
+use crate::names::names_secret;
 use crate::scan;
-use memchr::{memchr, memchr2_iter, memchr3_iter};
+use memchr::memchr;
 
-/// Whether the text of `sql` may contain a password or a key and must not be shown.
+/// Whether the text of `sql` may contain a secret and must not be shown.
 ///
 /// Looks through comments, executable comments and any white space, in any case. `true` for
 /// `CREATE USER`, `ALTER USER`, `SET PASSWORD`, everything with `IDENTIFIED BY` and its kin,
 /// `CHANGE MASTER`, `CHANGE REPLICATION SOURCE`, `CREATE SERVER`, `ALTER SERVER`,
 /// `START REPLICA` and `START GROUP_REPLICATION` with a password, `CREATE TABLE` with a
-/// `CONNECTION` string, `PASSWORD('...')` in any statement, and for statements in strings
-/// (`PREPARE ... FROM`, `SET @sql = ...`), routine bodies and multi-statement texts that hold one
-/// of these. Literals of ordinary queries are values like any other and are not looked at.
+/// `CONNECTION` string, `SET` of a key or of a key store's settings, functions that take a key or
+/// hash a password, the tables of accounts, and every name of a column, a variable or a JSON member
+/// that stands for a secret; also for statements in strings (`PREPARE ... FROM`, `SET @sql = ...`),
+/// routine bodies and multi-statement texts that hold one of these.
 #[must_use]
 pub fn carries_secret(sql: &[u8]) -> bool {
-    if Words::new(sql).next().is_none_or(is_query) {
-        // The ordinary case: one query. Both letters of `PASSWORD(` and semicolons are rare.
-        let mut has_more = false;
-        let calls = memchr3_iter(b'w', b'W', b';', sql).any(|at| {
-            has_more |= sql[at] == b';';
-            is_password_call(sql, at)
-        });
-        return calls || has_more && any_carries_secret(sql);
-    }
-    any_carries_secret(sql)
+    names_secret(sql) || administers_secret(sql)
+}
+
+/// The same, but for queries that only name something secret: for statements that administer the
+/// server, and texts of several statements.
+///
+/// Of these not even the fingerprint is safe while it is not known that the server has parsed the
+/// statement as the lexer here did.
+#[must_use]
+pub fn administers_secret(sql: &[u8]) -> bool {
+    let is_one_query = Words::new(sql).next().is_none_or(is_query) && memchr(b';', sql).is_none();
+    !is_one_query && any_administers_secret(sql)
 }
 
 /// The same for a text with several statements, or with one that is no query.
-fn any_carries_secret(sql: &[u8]) -> bool {
+fn any_administers_secret(sql: &[u8]) -> bool {
     let mut words = Words::new(sql);
     while let Some(first) = words.next() {
         if !is_query(first) {
             // `None` is a table's definition, already looked through.
             if let Some(secret) = administration(first, &mut words) {
-                return secret || password_call(sql);
+                return secret;
             }
         }
         // A semicolon inside a literal only makes more of the text be looked at.
@@ -50,7 +55,7 @@ fn any_carries_secret(sql: &[u8]) -> bool {
             None => break,
         }
     }
-    password_call(sql)
+    false
 }
 
 /// What a statement that is no query carries, or `None` for a table definition without a secret.
@@ -75,9 +80,12 @@ fn administration(first: &[u8], words: &mut Words<'_>) -> Option<bool> {
     }
     let mut account = AccountStatement::default();
     account.follows(first);
-    Some(words.any(|word, behind| {
-        account.follows(word) || contains_secret_word(word) || is_secret_option(word, behind)
-    }))
+    let sets = is(first, b"set");
+    let rest = &words.sql[words.at..];
+    let secret = words.any(|word, behind| {
+        account.follows(word) || sets && is_key_setting(word) || is_secret_option(word, behind)
+    });
+    Some(secret || names_secret(rest))
 }
 
 /// `CREATE [OR REPLACE] USER`, `ALTER SERVER`, `CHANGE MASTER` and so on, word by word.
@@ -168,11 +176,19 @@ const fn packed(word: &[u8]) -> u64 {
     number
 }
 
-fn contains_secret_word(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"identified")
-        || word
-            .windows(8)
-            .any(|part| part.eq_ignore_ascii_case(b"password"))
+/// `master_key`, `hashicorp_key_management_token`, `keyring_...` and other settings of key stores.
+fn is_key_setting(word: &[u8]) -> bool {
+    let ends = |end: &[u8]| {
+        let at = word.len().checked_sub(end.len());
+        at.is_some_and(|at| word[at..].eq_ignore_ascii_case(end))
+    };
+    ends(b"key")
+        || [&b"key_management"[..], b"hashicorp", b"vault"]
+            .iter()
+            .any(|part| {
+                word.windows(part.len())
+                    .any(|found| found.eq_ignore_ascii_case(part))
+            })
 }
 
 /// `CONNECTION='mysql://user:password@host/db'` and `PASSWORD='...'` of a table.
@@ -186,24 +202,6 @@ fn is_secret_option(word: &[u8], behind: &[u8]) -> bool {
         Some(byte) => matches!(byte, b'=' | b'\'' | b'"'),
         None => near.len() < behind.len(),
     }
-}
-
-/// `PASSWORD(` or `OLD_PASSWORD(` anywhere.
-fn password_call(sql: &[u8]) -> bool {
-    memchr2_iter(b'w', b'W', sql).any(|at| is_password_call(sql, at))
-}
-
-/// `PASSWORD(` with its rarest letter, the `w`, at `at`.
-#[inline(always)]
-fn is_password_call(sql: &[u8], at: usize) -> bool {
-    let Some(word) = at
-        .checked_sub(4)
-        .and_then(|begin| sql.get(begin..begin + 8))
-    else {
-        return false;
-    };
-    packed(word) == packed(b"password")
-        && sql[at + 4..].iter().find(|&&byte| !is_space(byte)) == Some(&b'(')
 }
 
 /// The words of a text, also those inside strings; not those inside comments.

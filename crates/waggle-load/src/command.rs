@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
+use crate::apart;
 use crate::barrier::Barrier;
 use crate::context::{Budget, Context, Names, ProgressSink, Shared};
 use crate::driver::mysql::MySql;
@@ -14,7 +16,9 @@ use crate::rand::{Rand, RandSettings, UniqueSource};
 use crate::spec::LogSink;
 use crate::state::{Called, Command, Setup, State};
 use crate::tally::{Tally, locked};
-use crate::{DeclaredOption, LoadError, LoadSpec, WorkerError};
+use crate::{
+    Check, CommandInfo, DeclaredOption, LoadError, LoadSpec, ScriptFace, Snapshot, WorkerError,
+};
 
 /// What a command reports while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +42,7 @@ pub fn prepare(
     spec: &LoadSpec,
     progress: impl Fn(Progress<'_>) + Send + Sync + 'static,
 ) -> Result<(), LoadError> {
-    run(spec, "prepare", mysql(spec), Arc::new(progress))
+    command(spec, "prepare", progress)
 }
 
 /// Drops the workload's tables.
@@ -46,11 +50,26 @@ pub fn cleanup(
     spec: &LoadSpec,
     progress: impl Fn(Progress<'_>) + Send + Sync + 'static,
 ) -> Result<(), LoadError> {
-    run(spec, "cleanup", mysql(spec), Arc::new(progress))
+    command(spec, "cleanup", progress)
+}
+
+/// Runs a command of the workload by name (`prepare`, `warmup`, `check`, ...).
+pub fn command(
+    spec: &LoadSpec,
+    name: &str,
+    progress: impl Fn(Progress<'_>) + Send + Sync + 'static,
+) -> Result<(), LoadError> {
+    match apart::child() {
+        Some(apart) => apart.command(spec, name, Arc::new(progress)),
+        None => run(spec, name, mysql(spec), Arc::new(progress)),
+    }
 }
 
 /// Loads the script and its options without connecting; returns the options it knows.
 pub fn check(spec: &LoadSpec) -> Result<Vec<DeclaredOption>, LoadError> {
+    if let Some(apart) = apart::child() {
+        return apart.check(spec);
+    }
     let shared = Arc::new(shared(spec, Arc::new(NoServer), Arc::default(), None));
     let state = open_state(
         &setup(spec, "run", log_of(spec)),
@@ -64,6 +83,27 @@ pub fn check(spec: &LoadSpec) -> Result<Vec<DeclaredOption>, LoadError> {
         });
     }
     Ok(state.declared().to_vec())
+}
+
+/// The commands that the script brings.
+pub fn commands(spec: &LoadSpec) -> Result<Vec<CommandInfo>, LoadError> {
+    match apart::child() {
+        Some(apart) => apart.commands(spec),
+        None => ScriptFace::open(spec, mysql(spec)).map(|face| face.commands()),
+    }
+}
+
+/// What the script's `checks` function says of a run; nothing if it has none.
+pub fn checks(spec: &LoadSpec, run: &Snapshot, length: Duration) -> Result<Vec<Check>, LoadError> {
+    match apart::child() {
+        Some(apart) => apart.checks(spec, run, length),
+        None => ScriptFace::open(spec, mysql(spec))?.checks(run, length),
+    }
+}
+
+/// The process that loads run in: this one, or the one apart.
+pub fn process_id() -> u32 {
+    apart::process().unwrap_or_else(std::process::id)
 }
 
 pub(crate) fn mysql(spec: &LoadSpec) -> Arc<dyn Driver> {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use waggle_stats::arrivals::ArrivalsError;
 
 /// Why a load, a `prepare` or a `cleanup` could not start or did not end well.
@@ -90,6 +91,9 @@ pub enum LoadError {
         /// The first refusal.
         source: Box<WorkerError>,
     },
+    /// Where scripts run in a process of their own: what happened to it, or was told by it.
+    #[error("{0}")]
+    Apart(String),
     /// The cancel flag was set.
     #[error("stopped before it was done")]
     Cancelled,
@@ -139,7 +143,7 @@ impl LoadError {
 }
 
 /// The error of one worker thread that ended the load.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerError {
     /// Index of the thread.
     pub thread: u32,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mlua::{Function, Table, Value};
+use serde::{Deserialize, Serialize};
 
 use crate::command::{log_of, open_state, setup, shared};
 use crate::driver::Driver;
@@ -21,7 +22,7 @@ pub struct ScriptFace {
 }
 
 /// A command that a script brings in `sysbench.cmdline.commands`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandInfo {
     /// What the user types.
     pub name: String,
@@ -68,7 +69,7 @@ pub struct ReportStat {
 }
 
 /// A figure or a check of a workload's `checks` function.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     /// What it is.
     pub name: String,

@@ -13,11 +13,13 @@
 //! [`driver`] (the seam to a database); beside it `gate` (start, pause, stop), `tally` (counters
 //! of one worker, in `recorder`s), `pace` (when events of an open loop are due), `workers` (as
 //! threads, or as fibers of a few threads: `fiber`) and [`Load`] (all of them), which is read
-//! through [`Snapshot`]s.
+//! through [`Snapshot`]s. [`apart`] runs all of it in another process, where this one has rights
+//! ([`rights`]) that scripts must not have.
 //!
 //! Invariants: a worker's counters have one writer and no lock; [`Load::pause`] returns only when
 //! no statement is in flight; nothing here waits for a server without a limit.
 
+pub mod apart;
 mod api;
 mod barrier;
 mod clock;
@@ -35,6 +37,8 @@ mod pace;
 mod prelude;
 mod rand;
 mod recorder;
+pub mod rights;
+mod running;
 mod script;
 mod snapshot;
 mod spec;
@@ -44,11 +48,14 @@ mod tally;
 mod tests;
 mod workers;
 
-pub use command::{Progress, check, cleanup, prepare, run_command};
+pub use command::{
+    Progress, check, checks, cleanup, command, commands, prepare, process_id, run_command,
+};
 pub use error::{LoadError, WorkerError};
 pub use face::{Check, CommandInfo, ReportStat, ScriptFace};
-pub use load::{Load, LoadReport, LoadState};
+pub use load::{LoadReport, LoadState};
 pub use options::{DeclaredOption, OptionKind, OptionValue};
+pub use running::Load;
 pub use script::{BUILTIN_WORKLOADS, Script};
 pub use snapshot::{ErrorCount, Offered, Operation, Snapshot, ThreadTotals};
 pub use spec::{Dialect, IgnoreErrors, LoadSpec, LogSink, Overflow, WaitBy};

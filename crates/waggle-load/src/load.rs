@@ -1,12 +1,13 @@
-//! A running load: its threads, what they counted, and the handles to pause and stop them.
+//! A load whose threads are this process's: what they counted, and the handles to pause and stop
+//! them. Neighbour: `running` has the handle that verbs use, here or apart.
 //!
 //! Closed loop: a worker begins its next event when the last one ended, so latencies hide what a
 //! stalled server would have done to requests that were never sent (coordinated omission). Open
 //! loop (`pace`): events are due by a plan, and their latency runs from there.
 //!
-//! Invariant: [`Load::start`] returns either workers that are all connected and ready, or an error
-//! and no thread; every thread is joined by [`Load::finish`] or by dropping the load, except those
-//! that ignore a shut-down socket, and these are reported.
+//! Invariant: [`Threads::start`] returns either workers that are all connected and ready, or an
+//! error and no thread; every thread is joined by [`Threads::finish_within`] or by dropping the
+//! load, except those that ignore a shut-down socket, and these are reported.
 
 mod script_thread;
 
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use waggle_stats::latency::LatencyHistogram;
 
 use crate::clock::now_ns;
@@ -30,7 +32,7 @@ use crate::{LoadError, LoadSpec, Overflow, Snapshot};
 use script_thread::ScriptThread;
 
 /// How long abandoned workers get after their sockets were shut down.
-const AFTER_INTERRUPT: Duration = Duration::from_secs(5);
+pub(crate) const AFTER_INTERRUPT: Duration = Duration::from_secs(5);
 
 /// How often they are told meanwhile.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(250);
@@ -45,7 +47,7 @@ const CANCEL_CHECK: Duration = Duration::from_millis(50);
 const BACKLOG_CHECK: Duration = Duration::from_millis(20);
 
 /// Threads that run a workload against one server.
-pub struct Load {
+pub(crate) struct Threads {
     pub(crate) shared: Arc<Shared>,
     tallies: Vec<Arc<Tally>>,
     workers: Vec<JoinHandle<()>>,
@@ -60,7 +62,7 @@ pub struct Load {
 }
 
 /// Where a load stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoadState {
     /// Workers run or are paused.
     Active,
@@ -75,7 +77,8 @@ pub enum LoadState {
 pub struct LoadReport {
     /// Statements, transactions, errors.
     pub counters: Counters,
-    /// Latencies of transactions that no [`Load::take_latency`] took, in nanoseconds.
+    /// Latencies of transactions that no [`Load::take_latency`](crate::Load::take_latency) took,
+    /// in nanoseconds.
     pub latency: LatencyHistogram,
     /// From the start or reset until the last worker had ended.
     pub duration: Duration,
@@ -87,14 +90,17 @@ pub struct LoadReport {
     pub last: Snapshot,
 }
 
-impl Load {
+impl Threads {
     /// Connects and prepares every worker, then lets them go (unless `start_paused` is set).
-    pub fn start(spec: &LoadSpec) -> Result<Load, LoadError> {
-        Load::start_with(spec, mysql(spec))
+    pub(crate) fn start(spec: &LoadSpec) -> Result<Threads, LoadError> {
+        Threads::start_with(spec, mysql(spec))
     }
 
     /// The same with a driver of the caller's.
-    pub fn start_with(spec: &LoadSpec, driver: Arc<dyn Driver>) -> Result<Load, LoadError> {
+    pub(crate) fn start_with(
+        spec: &LoadSpec,
+        driver: Arc<dyn Driver>,
+    ) -> Result<Threads, LoadError> {
         let setup = setup(spec, "run", log_of(spec));
         let mut shared = shared(spec, driver, Arc::default(), None);
         shared.budget = Budget::new(spec.event_limit);
@@ -113,7 +119,7 @@ impl Load {
             .collect();
         let since = Mutex::new(snapshot::read(&shared, &tallies));
         let script = ScriptThread::start(&setup, &shared, &spec.cancel)?;
-        let mut load = Load {
+        let mut load = Threads {
             shared,
             tallies,
             workers: Vec::new(),
@@ -158,27 +164,27 @@ impl Load {
     }
 
     /// Everything counted since the load started. Costs the workers nothing.
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         snapshot::read(&self.shared, &self.tallies)
     }
 
-    /// What was counted since the start or the last [`reset`](Load::reset). Exact while paused;
+    /// What was counted since the start or the last [`reset`](Threads::reset). Exact while paused;
     /// while running, each counter is at most one statement behind.
-    pub fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         snapshot::counted(&self.tallies).since(&locked(&self.since).counters)
     }
 
     /// Holds the workers between two transactions; returns when every one is held (or ended), so
     /// that no statement is in flight.
-    pub fn pause(&self) {
+    pub(crate) fn pause(&self) {
         self.hold();
         self.shared.gate.wait_idle();
         self.forget_backlog();
     }
 
-    /// Like [`pause`](Load::pause) with a limit: false when a statement is still in flight then
+    /// Like [`pause`](Threads::pause) with a limit: false when a statement is still in flight then
     /// (the workers stay told to hold).
-    pub fn pause_within(&self, limit: Duration) -> bool {
+    pub(crate) fn pause_within(&self, limit: Duration) -> bool {
         self.hold();
         let idle = self.shared.gate.wait_idle_for(limit);
         if idle {
@@ -195,7 +201,7 @@ impl Load {
     }
 
     /// Workers that are still in an event after a pause that did not succeed within its limit.
-    pub fn busy(&self) -> u32 {
+    pub(crate) fn busy(&self) -> u32 {
         self.shared.gate.busy()
     }
 
@@ -212,7 +218,7 @@ impl Load {
 
     /// Lets paused workers go on. An open loop takes its plan up where it was paused, without
     /// what had become due and was not begun.
-    pub fn resume(&self) {
+    pub(crate) fn resume(&self) {
         if let Some(pace) = &self.shared.pace
             && !self.shared.gate.is_stopped()
         {
@@ -224,7 +230,7 @@ impl Load {
     /// Forgets what was counted, at a point where no transaction is in flight: the end of a
     /// warm-up. A paused load stays paused; the plan of an open loop and the limit of events
     /// begin anew. (Snapshots go on counting from the start; take their difference.)
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         let was_paused = self.shared.gate.is_paused();
         self.pause();
         if let Some(pace) = &self.shared.pace {
@@ -239,7 +245,7 @@ impl Load {
 
     /// From now on this many events may be begun, over all threads; `None`: any number. Exact
     /// while paused.
-    pub fn set_event_limit(&self, limit: Option<u64>) {
+    pub(crate) fn set_event_limit(&self, limit: Option<u64>) {
         self.shared.budget.set(limit);
     }
 
@@ -250,7 +256,7 @@ impl Load {
     }
 
     /// Latencies of the transactions that ended since the last take, in nanoseconds.
-    pub fn take_latency(&self) -> LatencyHistogram {
+    pub(crate) fn take_latency(&self) -> LatencyHistogram {
         let mut taken = locked(&self.taken);
         let all = snapshot::response(&self.tallies);
         let mut since = all.clone();
@@ -260,12 +266,12 @@ impl Load {
     }
 
     /// CPU time of the worker threads since they started, in nanoseconds.
-    pub fn cpu_ns(&self) -> u64 {
+    pub(crate) fn cpu_ns(&self) -> u64 {
         snapshot::cpu_ns(&self.tallies)
     }
 
     /// Waits for at most `limit`; returns earlier when the load failed or ended by itself.
-    pub fn wait(&self, limit: Duration) -> LoadState {
+    pub(crate) fn wait(&self, limit: Duration) -> LoadState {
         let deadline = Instant::now() + limit;
         let watches = matches!(self.overflow, Overflow::Abort { .. });
         loop {
@@ -288,7 +294,7 @@ impl Load {
     }
 
     /// Where the load stands now.
-    pub fn state(&self) -> LoadState {
+    pub(crate) fn state(&self) -> LoadState {
         if self.shared.gate.has_failed() {
             LoadState::Failed
         } else if self.shared.gate.all_ended() {
@@ -298,21 +304,12 @@ impl Load {
         }
     }
 
-    /// Ends the load after the transactions in flight; the first error of a worker, if any.
-    pub fn stop(self) -> Result<LoadReport, LoadError> {
-        let (report, failure) = self.finish();
-        failure.map_or(Ok(report), Err)
+    pub(crate) fn stop_grace(&self) -> Duration {
+        self.stop_grace
     }
 
-    /// Like [`stop`](Load::stop), with what was measured also when a worker failed.
-    pub fn finish(self) -> (LoadReport, Option<LoadError>) {
-        let grace = self.stop_grace;
-        self.finish_within(grace)
-    }
-
-    /// Like [`finish`](Load::finish), but events in flight get `grace` to end before the sockets
-    /// are shut down.
-    pub fn finish_within(mut self, grace: Duration) -> (LoadReport, Option<LoadError>) {
+    /// Ends the load: events in flight get `grace` to end before the sockets are shut down.
+    pub(crate) fn finish_within(mut self, grace: Duration) -> (LoadReport, Option<LoadError>) {
         let stuck = self.end_workers(grace);
         let last = self.snapshot();
         let latency = self.take_latency();
@@ -366,7 +363,7 @@ impl Load {
 }
 
 /// A load that nobody stopped is stopped all the same; its threads do not outlive it.
-impl Drop for Load {
+impl Drop for Threads {
     fn drop(&mut self) {
         if !self.workers.is_empty() {
             self.end_workers(self.stop_grace);

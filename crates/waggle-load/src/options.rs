@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 
 use crate::rand::{Distribution, RandSettings};
 use crate::{Dialect, LoadError, Script};
+use serde::{Deserialize, Serialize};
 
 /// A value of an option.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum OptionValue {
     /// `on`, `true`, `1`; `off`, `false`, `0`.
     Bool(bool),
@@ -24,7 +25,7 @@ pub enum OptionValue {
 }
 
 /// An option that a workload declares in `sysbench.cmdline.options`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeclaredOption {
     /// Name with underscores.
     pub name: String,
@@ -37,7 +38,7 @@ pub struct DeclaredOption {
 }
 
 /// The type of an option: what its default says, unless the script names one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OptionKind {
     /// `on` or `off`.
     Bool,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use crate::LoadError;
+use serde::{Deserialize, Serialize};
 
 /// The text of each file of workloads/ named here, under its name without the extension.
 macro_rules! shipped {
@@ -69,7 +70,7 @@ const INSTALLED: [&str; 2] = [
 ];
 
 /// A workload: its name, its text, and the file it came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
     name: String,
     text: String,

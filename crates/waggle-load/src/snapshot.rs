@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
 use waggle_stats::latency::LatencyHistogram;
 
 use crate::Counters;
@@ -61,7 +62,7 @@ pub struct Snapshot {
 }
 
 /// What one worker did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTotals {
     /// Events that ended well.
     pub transactions: u64,
@@ -89,7 +90,7 @@ pub struct Operation {
 }
 
 /// One kind of error.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
     /// How often.
     pub count: u64,
@@ -98,7 +99,7 @@ pub struct ErrorCount {
 }
 
 /// What an open loop was asked for, and what became of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
     /// Events that were due.
     pub due: u64,
@@ -117,6 +118,27 @@ pub struct Offered {
 }
 
 impl Snapshot {
+    /// Before anything was counted.
+    pub(crate) fn nothing() -> Snapshot {
+        Snapshot {
+            at: Instant::now(),
+            counters: Counters::default(),
+            response: LatencyHistogram::new(),
+            service: LatencyHistogram::new(),
+            wait: LatencyHistogram::new(),
+            lag: LatencyHistogram::new(),
+            operations: BTreeMap::new(),
+            statements: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            user_counters: BTreeMap::new(),
+            offered: None,
+            cpu_ns: 0,
+            threads_running: 0,
+            downtime_ns: 0,
+            threads: Vec::new(),
+        }
+    }
+
     /// What was counted since `earlier`, a snapshot of the same load.
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let nothing = LatencyHistogram::new();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use waggle_stats::arrivals::Arrivals;
 use waggle_wire::Dsn;
 
@@ -69,7 +70,7 @@ pub struct LoadSpec {
 }
 
 /// Which sysbench a script was written for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Dialect {
     /// 1.0.20, with the API of 0.5 beside its own: what distributions ship.
     V1_0,
@@ -79,7 +80,7 @@ pub enum Dialect {
 }
 
 /// How workers wait for the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum WaitBy {
     /// Through rings where this kernel has them and there are more workers than processors, else
     /// as threads.
@@ -93,7 +94,7 @@ pub enum WaitBy {
 }
 
 /// What happens to events that are due while every thread is busy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Overflow {
     /// They wait, as long as it takes.
     #[default]

@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex};
 use crate::clock::now_ns;
 use crate::driver::Outcome;
 use crate::recorder::{Counter, Recorder, Sum};
+use serde::{Deserialize, Serialize};
 
 /// What the workers of a load counted since it started or was reset.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Statements the server executed or refused with an error: text statements and executions
     /// of prepared ones, as the server counts them in `Questions`.

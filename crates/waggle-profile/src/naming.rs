@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use waggle_foreign::is_harmful;
 use waggle_probes::timeline::StackEnd;
 use waggle_trace::stack::names::{Detail, Places};
 use waggle_trace::{Departure, StackId as Walked};
@@ -330,6 +331,6 @@ fn waits(why: Departure) -> &'static str {
 
 /// The kernel allows every byte in a name, and it goes to a terminal.
 fn plain(name: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let plain = |c: char| if is_harmful(c) { '?' } else { c };
     name.chars().map(plain).collect()
 }

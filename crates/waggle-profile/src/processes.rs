@@ -9,6 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use waggle_foreign::{is_harmful, read_maps, read_proc};
 use waggle_server::cpu;
 
 use crate::model;
@@ -44,8 +45,8 @@ impl Process {
     /// # Errors
     /// There is no such process.
     pub(crate) fn open(pid: u32) -> io::Result<Self> {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm"))?;
-        let plain = |c: char| if c.is_control() { '?' } else { c };
+        let name = read_proc(format!("/proc/{pid}/comm"))?;
+        let plain = |c: char| if is_harmful(c) { '?' } else { c };
         let program: String = name.trim_end_matches('\n').chars().map(plain).collect();
         Ok(Self {
             pid,
@@ -138,7 +139,7 @@ pub(crate) fn tell_apart(processes: &mut [Process]) {
 
 /// When a process was started, ns since boot, to a tick of the kernel's 100 Hz.
 fn start_ns(pid: u32) -> io::Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let stat = read_proc(format!("/proc/{pid}/stat"))?;
     // Behind the name, which may hold anything: the 22nd field, where the state is the third.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks = rest.split_ascii_whitespace().nth(19);
@@ -159,7 +160,7 @@ pub(crate) fn threads_of(pid: u32) -> Vec<u32> {
 }
 
 fn vdso(pid: u32) -> Range<u64> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = read_maps(pid).unwrap_or_default();
     let line = maps.lines().find(|line| line.ends_with("[vdso]"));
     let range = line.and_then(|line| {
         let (start, end) = line.split_once(' ')?.0.split_once('-')?;
@@ -178,7 +179,7 @@ pub fn descendants(pid: u32) -> Vec<u32> {
             continue;
         };
         for task in tasks.flatten() {
-            let children = fs::read_to_string(task.path().join("children"));
+            let children = read_proc(task.path().join("children"));
             let children = children.unwrap_or_default();
             let children = children.split_ascii_whitespace();
             for child in children.filter_map(|child| child.parse::<u32>().ok()) {

@@ -8,6 +8,7 @@
 //!
 //! Invariant: a thread of which nothing is known is called by its name.
 
+use waggle_foreign::is_harmful;
 use waggle_trace::threads::role_of;
 
 /// The role of threads that carry out clients' statements.
@@ -138,7 +139,7 @@ fn short(call: &str) -> &str {
 
 /// The kernel allows every byte in a name, and it goes to a terminal.
 fn plain(name: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let plain = |c: char| if is_harmful(c) { '?' } else { c };
     name.chars().map(plain).collect()
 }
 

@@ -13,6 +13,7 @@ use waggle_agent::source::uprobe::UprobeSource;
 use waggle_agent::source::{Observation, Source};
 use waggle_agent::statement::{Origin, ServerId, Text};
 use waggle_digest::Fingerprinter;
+use waggle_foreign::is_harmful;
 use waggle_probes::sched::{self, Doing, SchedProbe};
 use waggle_probes::statement::{Options, Program};
 use waggle_server::process;
@@ -250,7 +251,7 @@ impl Heard {
         };
         let shown = &fingerprint[..fingerprint.len().min(FINGERPRINT_BYTES_MAX)];
         let shown = String::from_utf8_lossy(shown);
-        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let plain = |c: char| if is_harmful(c) { ' ' } else { c };
         let number = u32::try_from(self.digests.len()).unwrap_or(u32::MAX);
         self.digests.push(Digest {
             digest: Arc::from(seen.digest.to_string()),

@@ -13,6 +13,9 @@
 pub mod bench;
 pub mod csv;
 pub mod document;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod host;
 pub mod lab;
 pub mod markdown;

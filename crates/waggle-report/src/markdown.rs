@@ -11,6 +11,8 @@ mod study;
 pub use lab::lab;
 pub use study::study;
 
+use waggle_foreign::is_harmful;
+
 use crate::host::HostFacts;
 use crate::lab::{LabServer, ProbeFacts};
 use crate::quantity::{bytes, count, plain};
@@ -76,7 +78,7 @@ pub(crate) fn escape(text: &str) -> String {
             '&' => safe.push_str("&amp;"),
             // Underscores within a word are text already, as in oltp_read_only.
             '_' if !safe.ends_with(|c: char| c.is_alphanumeric()) => safe.push_str("\\_"),
-            _ if character.is_control() => safe.push(' '),
+            _ if is_harmful(character) => safe.push(' '),
             _ => safe.push(character),
         }
     }
@@ -113,7 +115,7 @@ pub(crate) fn code(text: &str) -> String {
     let fence = "`".repeat(longest.max(2) + 1);
     let text: String = text
         .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_harmful(c) { ' ' } else { c })
         .collect();
     format!("{fence}text\n{text}\n{fence}\n")
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use waggle_foreign::is_harmful;
 
 use crate::lab;
 use crate::profile::ProfilePage;
@@ -44,8 +45,9 @@ pub fn text(run: &Run, bold: bool) -> Result<String, ReadError> {
     if let Some(report) = run.tune()? {
         return Ok(format!("{text}\n{}", tune::text(&report, bold)));
     }
-    let samples = run.samples()?;
-    let number = count(samples.values.len() as u64);
+    let mut number = 0_u64;
+    let samples = run.each_sample(|_| number += 1)?;
+    let number = count(number);
     let _ = write!(text, "{:<12}{number}", "samples");
     if samples.damaged > 0 {
         let _ = write!(text, ", {} damaged lines left out", count(samples.damaged));
@@ -170,6 +172,6 @@ fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)>) {
 /// Run files are foreign: nothing in them commands the terminal.
 fn clean(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_harmful(c) { ' ' } else { c })
         .collect()
 }

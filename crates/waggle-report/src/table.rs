@@ -5,6 +5,7 @@
 //! (statement text is foreign) to the terminal.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use waggle_foreign::is_harmful;
 
 /// Columns of the terminal that tables are made for when nothing better is known.
 pub const WIDTH: usize = 100;
@@ -169,19 +170,8 @@ impl Table {
 /// Control characters become spaces: a cell is one line and commands no terminal.
 fn clean(text: &str) -> String {
     text.chars()
-        .map(|c| {
-            if c.is_control() || is_direction(c) {
-                ' '
-            } else {
-                c
-            }
-        })
+        .map(|c| if is_harmful(c) { ' ' } else { c })
         .collect()
-}
-
-/// Characters that reorder text on a terminal.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn shorten(text: &str, width: usize) -> String {

@@ -13,14 +13,24 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use memchr::memmem;
-use object::read::{ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use serde::Serialize;
+use waggle_foreign::{FileBytes, build_id, is_harmful, open_regular};
 
 use crate::Flavour;
+
+/// Most constants that are looked through, bytes; MySQL has 14 MB, its debug build 20.
+const CONSTANTS_BYTES_MAX: u64 = 64 << 20;
+/// So many of them are held at a time, bytes.
+const CHUNK: usize = 1 << 20;
+/// Longest constant that is looked for, and what is around its mark (SERVER_VERSION_LENGTH).
+const CONSTANT_BYTES_MAX: usize = 60;
+/// Most exported symbols that are looked through; MySQL has 81,000.
+const SYMBOLS_MAX: usize = 1 << 20;
 
 /// Every server, and no client, knows the name of this variable.
 const SERVER_MARK: &[u8] = b"secure_file_priv";
@@ -55,21 +65,17 @@ pub enum NotAServerBinary {
 /// # Errors
 /// [`NotAServerBinary`]: unreadable, not an ELF program, or not a server.
 pub fn inspect(path: &Path) -> Result<ServerBinary, NotAServerBinary> {
-    let file = File::open(path)?;
-    // Servers are 25 to 80 MB; the cache reads the two sections that are looked at.
-    let cache = ReadCache::new(file);
-    let elf = parse(&cache)?;
-    let build_id = elf.build_id().ok().flatten().map(hex);
+    let file = open_regular(path)?;
+    // Servers are 25 to 80 MB, and anyone may call any file a server: of the whole, only headers
+    // are kept, and constants are looked through piece by piece.
+    let bytes = FileBytes::new(&file)?;
+    let elf = bytes.elf().map_err(NotAServerBinary::NoElf)?;
+    let build_id = build_id(&elf).map(hex);
     let constants = match elf.section_by_name(".rodata") {
-        Some(section) => section.data().map_err(no_elf)?,
-        None => cache
-            .read_bytes_at(0, cache.len().map_err(|()| truncated())?)
-            .map_err(|()| truncated())?,
+        Some(section) => section.file_range().unwrap_or_default(),
+        None => (0, file.metadata()?.len()),
     };
-    if memmem::find(constants, SERVER_MARK).is_none() {
-        return Err(NotAServerBinary::NoServer);
-    }
-    let (flavour, version) = marks(constants).ok_or(NotAServerBinary::NoServer)?;
+    let (flavour, version) = look_through(&file, constants)?.ok_or(NotAServerBinary::NoServer)?;
     Ok(ServerBinary {
         flavour,
         version: Some(version),
@@ -77,28 +83,48 @@ pub fn inspect(path: &Path) -> Result<ServerBinary, NotAServerBinary> {
     })
 }
 
+/// The marks in a part of a file, given by its offset and length.
+fn look_through(file: &File, part: (u64, u64)) -> io::Result<Option<(Flavour, String)>> {
+    let (mut at, length) = part;
+    let end = at.saturating_add(length.min(CONSTANTS_BYTES_MAX));
+    let mut is_server = false;
+    let (mut mariadb, mut mysql) = (None, None);
+    let mut chunk = Vec::with_capacity(CHUNK);
+    while at < end {
+        // What stands at the end of a piece, and what it is looked for in, is in the next, too.
+        let overlap = chunk.len().min(2 * CONSTANT_BYTES_MAX);
+        chunk.drain(..chunk.len() - overlap);
+        let room = (CHUNK - overlap).min(usize::try_from(end - at).unwrap_or(CHUNK));
+        chunk.resize(overlap + room, 0);
+        let count = file.read_at(&mut chunk[overlap..], at)?;
+        chunk.truncate(overlap + count);
+        if count == 0 {
+            break;
+        }
+        at += count as u64;
+        is_server |= memmem::find(&chunk, SERVER_MARK).is_some();
+        match marks(&chunk) {
+            Some((Flavour::MariaDb, version)) => mariadb = mariadb.or(Some(version)),
+            Some((Flavour::MySql, version)) => mysql = mysql.or(Some(version)),
+            None => {}
+        }
+    }
+    let mariadb = mariadb.map(|version| (Flavour::MariaDb, version));
+    let found = mariadb.or(mysql.map(|version| (Flavour::MySql, version)));
+    Ok(found.filter(|_| is_server))
+}
+
 /// Where the exported variable `server_version`, an array of characters, lies in a server:
 /// its address as linked, and the address the first segment is linked at.
 pub(crate) fn version_variable(path: &Path) -> Option<(u64, u64)> {
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let elf = parse(&cache).ok()?;
+    let bytes = FileBytes::new(&open_regular(path).ok()?).ok()?;
+    let elf = bytes.elf().ok()?;
     let symbol = elf
         .dynamic_symbols()
+        .take(SYMBOLS_MAX)
         .find(|symbol| symbol.name() == Ok("server_version"))?;
     let base = elf.segments().map(|segment| segment.address()).min()?;
     Some((symbol.address(), base & !0xfff))
-}
-
-fn parse(cache: &ReadCache<File>) -> Result<object::File<'_, &ReadCache<File>>, NotAServerBinary> {
-    object::File::parse(cache).map_err(no_elf)
-}
-
-fn no_elf(error: object::Error) -> NotAServerBinary {
-    NotAServerBinary::NoElf(error.to_string())
-}
-
-fn truncated() -> NotAServerBinary {
-    NotAServerBinary::NoElf("it ends early".into())
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -123,7 +149,7 @@ fn marks(constants: &[u8]) -> Option<(Flavour, String)> {
 
 /// The NUL-terminated constant that covers the byte at `at`, if it is short plain text.
 fn constant_around(constants: &[u8], at: usize) -> Option<&str> {
-    const LONGEST: usize = 60; // SERVER_VERSION_LENGTH
+    const LONGEST: usize = CONSTANT_BYTES_MAX;
     let low = at.saturating_sub(LONGEST);
     let start = memchr::memrchr(0, &constants[low..at]).map_or(low, |nul| low + nul + 1);
     let high = constants.len().min(at + LONGEST);
@@ -147,7 +173,10 @@ pub(crate) fn is_version(text: &str) -> bool {
     }
     let patch = parts.next().unwrap_or_default();
     let digits = patch.bytes().take_while(u8::is_ascii_digit).count();
-    digits > 0 && !patch.contains(' ') && matches!(patch.as_bytes().get(digits), None | Some(b'-'))
+    digits > 0
+        && !patch.contains(' ')
+        && matches!(patch.as_bytes().get(digits), None | Some(b'-'))
+        && !text.chars().any(is_harmful)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 use std::fs;
 use std::io;
 
+use waggle_foreign::read_proc;
+
 /// CPU time a process has used, user and kernel, in nanoseconds: every thread it has or had.
 ///
 /// Needs no privilege. Fails with `ESRCH`-like [`io::ErrorKind::NotFound`] if there is no such
@@ -63,7 +65,7 @@ pub fn thread_cpu_ns(pid: u32, tid: u32) -> io::Result<u64> {
         return Err(no_such_process(tid));
     }
     let path = format!("/proc/{pid}/task/{tid}/schedstat");
-    let text = fs::read_to_string(&path)?;
+    let text = read_proc(&path)?;
     text.split_ascii_whitespace()
         .next()
         .and_then(|field| field.parse().ok())
@@ -77,7 +79,7 @@ pub fn thread_cpu_ns(pid: u32, tid: u32) -> io::Result<u64> {
 /// gone.
 pub fn process_is_at_rest(pid: u32) -> io::Result<bool> {
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let Ok(stat) = fs::read_to_string(task?.path().join("stat")) else {
+        let Ok(stat) = read_proc(task?.path().join("stat")) else {
             continue;
         };
         // The name in parentheses may contain anything; the state follows the last one.
@@ -108,7 +110,7 @@ pub fn process_rss_bytes_peak(pid: u32) -> io::Result<u64> {
 /// A `kB` line of /proc/PID/status in bytes. A process without memory (a zombie) has no such
 /// lines: 0.
 fn status_kib(pid: u32, key: &str) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let text = read_proc(format!("/proc/{pid}/status"))?;
     let kib = text
         .lines()
         .find_map(|line| line.strip_prefix(key))

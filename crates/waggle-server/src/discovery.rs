@@ -12,6 +12,9 @@
 //! the same id by when it started, and followed by a descriptor that no other process can take
 //! over; what has no marks of a server is never called one.
 
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod instance;
 mod option_files;
 mod sockets;
@@ -75,7 +78,16 @@ pub enum Change {
         /// How it was known.
         instance: String,
     },
-    /// Something that calls itself a server may not be looked at. Told once.
+    /// A server listens by now, or another has a better claim to its name: it is known by another
+    /// name from now on.
+    Named {
+        /// Its process id.
+        pid: u32,
+        /// How it is known.
+        instance: Instance,
+    },
+    /// Something that calls itself a server may not be looked at, or its user has more of them
+    /// than are looked at. Told once.
     Refused {
         /// Its process id.
         pid: u32,
@@ -88,6 +100,8 @@ pub enum Change {
 #[derive(Debug)]
 struct Followed {
     found: Found,
+    /// Who runs it.
+    user: u32,
     pidfd: PidFd,
 }
 
@@ -100,6 +114,10 @@ pub struct Discovery {
     others: HashMap<u32, Option<PathBuf>>,
     young: HashMap<u32, Instant>,
     refused: HashSet<u32>,
+    /// Ordinary users' programs that were opened since everything was looked at, and how often;
+    /// and which of them were told of.
+    tried: HashMap<u32, usize>,
+    crowding: HashSet<u32>,
     known: Known,
     last_pid: Option<u32>,
     next_listing: Option<Instant>,
@@ -127,6 +145,8 @@ impl Discovery {
         if self.next_look_at_all.is_none_or(|next| now >= next) {
             let pause = self.costed(|discovery| {
                 discovery.list();
+                discovery.tried.clear();
+                discovery.name_those_that_listen(&mut changes);
                 let all: Vec<u32> = discovery.others.keys().copied().collect();
                 discovery.look_at(&all, &mut changes);
             });
@@ -136,6 +156,7 @@ impl Discovery {
                 if discovery.has_new_ids() {
                     discovery.list();
                 }
+                discovery.name_those_that_listen(&mut changes);
                 let young: Vec<u32> = discovery.young.keys().copied().collect();
                 discovery.look_at(&young, &mut changes);
             });
@@ -182,6 +203,80 @@ impl Discovery {
                 });
             }
         }
+    }
+
+    /// Gives servers that listen by now the name that they are known by.
+    fn name_those_that_listen(&mut self, changes: &mut Vec<Change>) {
+        let unsettled = self
+            .servers
+            .values()
+            .filter(|f| !f.found.instance.is_settled);
+        let pids: Vec<u32> = unsettled.map(|f| f.found.process.pid).collect();
+        for pid in pids {
+            let Some(followed) = self.servers.get(&pid) else {
+                continue;
+            };
+            let instance = Instance::of(pid, &followed.found.whereabouts);
+            let (before, user) = (followed.found.instance.clone(), followed.user);
+            if instance.port == before.port && instance.socket == before.socket {
+                continue;
+            }
+            let instance = self.named(pid, user, instance, changes);
+            if let Some(followed) = self.servers.get_mut(&pid) {
+                followed.found.instance = instance.clone();
+                changes.push(Change::Named { pid, instance });
+            }
+        }
+    }
+
+    /// The instance with a name that no other server has. A server of a system's user gets the
+    /// name that it asks for, also from one of an ordinary user that came first: who starts a
+    /// program by that name must not take another's place in what is recorded of it.
+    fn named(
+        &mut self,
+        pid: u32,
+        user: u32,
+        mut instance: Instance,
+        changes: &mut Vec<Change>,
+    ) -> Instance {
+        let holder = self.servers.values_mut().find(|other| {
+            other.found.process.pid != pid && other.found.instance.name == instance.name
+        });
+        if let Some(other) = holder
+            && !process::is_ordinary(user)
+            && process::is_ordinary(other.user)
+        {
+            let theirs = &mut other.found.instance;
+            let pid = other.found.process.pid;
+            theirs.name = format!("{} uid {} pid {pid}", theirs.name, other.user);
+            let instance = theirs.clone();
+            changes.push(Change::Named { pid, instance });
+        }
+        let others = self.servers.values().filter(|s| s.found.process.pid != pid);
+        let taken = others.map(|s| s.found.instance.name.clone()).collect();
+        instance.make_unique(pid, &taken);
+        instance
+    }
+
+    /// Whether a user's program is to be opened: of ordinary users' a number at a time.
+    fn may_try(&mut self, pid: u32, user: u32, changes: &mut Vec<Change>) -> bool {
+        let followed = self.servers.values().filter(|f| f.user == user).count();
+        let tried = self.tried.entry(user).or_default();
+        let is_crowded = process::is_ordinary(user)
+            && (followed >= process::TRIED_OF_USER_MAX || *tried >= process::TRIED_OF_USER_MAX);
+        if !is_crowded && self.servers.len() < process::SERVERS_MAX {
+            *tried += 1;
+            return true;
+        }
+        if self.crowding.insert(user) {
+            let most = process::TRIED_OF_USER_MAX;
+            let why = format!(
+                "user {user} runs more than {most} programs that are called a server; this one \
+                 and further ones are not watched"
+            );
+            changes.push(Change::Refused { pid, why });
+        }
+        false
     }
 
     /// Whether the kernel gave out process ids since the last time; yes if it does not tell.
@@ -248,8 +343,13 @@ impl Discovery {
             if !is_named_like_a_server(pid) {
                 continue;
             }
+            let user = process::user_of(pid).unwrap_or(u32::MAX);
+            if !self.may_try(pid, user, changes) {
+                self.others.insert(pid, None);
+                continue;
+            }
             let begun_ns = own_thread_cpu_ns();
-            let identified = self.identify(pid);
+            let identified = self.identify(pid, user, changes);
             self.identify_ns += own_thread_cpu_ns().saturating_sub(begun_ns);
             match identified {
                 Ok(followed) => {
@@ -274,7 +374,12 @@ impl Discovery {
         }
     }
 
-    fn identify(&mut self, pid: u32) -> Result<Followed, NotAServer> {
+    fn identify(
+        &mut self,
+        pid: u32,
+        user: u32,
+        changes: &mut Vec<Change>,
+    ) -> Result<Followed, NotAServer> {
         // The descriptor comes first: what is read after it is of this process, or it is gone.
         let pidfd = PidFd::open(pid).map_err(|_| NotAServer::NoSuchProcess(pid))?;
         let process = process::look_at(pid, &mut self.known)?;
@@ -286,10 +391,10 @@ impl Discovery {
             return Err(NotAServer::NoSuchProcess(pid));
         }
         let whereabouts = Whereabouts::of(pid);
-        let mut instance = Instance::of(pid, &whereabouts);
-        let taken: HashSet<&str> = self.servers().map(|s| s.instance.name.as_str()).collect();
-        instance.make_unique(pid, &taken);
+        let instance = Instance::of(pid, &whereabouts);
+        let instance = self.named(pid, user, instance, changes);
         Ok(Followed {
+            user,
             found: Found {
                 process,
                 started_ticks,

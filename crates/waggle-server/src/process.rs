@@ -8,16 +8,18 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use waggle_foreign::{Printable, read_maps, read_text};
 
 use crate::Flavour;
 use crate::binary::{self, NotAServerBinary, ServerBinary};
+use crate::sandbox::DYNAMIC_IDS;
 
 /// A running server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,6 +54,11 @@ impl ServerProcess {
         proc_path(self.pid, "exe")
     }
 }
+
+/// Longest texts of `/proc` that are read, bytes. A command line may have 2 MB.
+const COMM_BYTES_MAX: u64 = 256;
+const STATUS_BYTES_MAX: u64 = 64 << 10;
+const ARGUMENT_BYTES_MAX: u64 = 8 << 10;
 
 /// Why a process id does not name a server that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -140,6 +147,7 @@ impl Known {
 /// Every server that runs on this machine and may be looked at, in the order of process ids.
 ///
 /// Only processes whose program or first argument is named like a server are opened.
+/// Of each ordinary user, no more than 64 are: anyone may call a program so.
 pub fn find_servers() -> Vec<ServerProcess> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -149,10 +157,39 @@ pub fn find_servers() -> Vec<ServerProcess> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     pids.sort_unstable();
+    let mut tried: HashMap<u32, usize> = HashMap::new();
     pids.into_iter()
         .filter(|&pid| is_named_like_a_server(pid))
+        .filter(|&pid| {
+            let user = user_of(pid).unwrap_or(u32::MAX);
+            let count = tried.entry(user).or_default();
+            *count += 1;
+            !is_ordinary(user) || *count <= TRIED_OF_USER_MAX
+        })
         .filter_map(|pid| look_at(pid, &mut known).ok())
+        .take(SERVERS_MAX)
         .collect()
+}
+
+/// Most programs named like a server that are opened for each ordinary user.
+pub(crate) const TRIED_OF_USER_MAX: usize = 64;
+/// Most servers that are looked after on a host.
+pub(crate) const SERVERS_MAX: usize = 1024;
+
+/// The user that started a process. Asked of the process's state, since the owner of its directory
+/// in `/proc` is root for one that hides its memory.
+pub(crate) fn user_of(pid: u32) -> Option<u32> {
+    let status = read_text(proc_path(pid, "status"), STATUS_BYTES_MAX).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// True for users that are people, or may be, and not a system's own. Services have ids below 1000
+/// on every distribution, are `nobody`, or have an id for as long as they run: systemd's, and those
+/// of throw-away servers ([`DYNAMIC_IDS`]).
+pub(crate) fn is_ordinary(user: u32) -> bool {
+    const NOBODY: u32 = 65_534;
+    user >= 1000 && user != NOBODY && !DYNAMIC_IDS.contains(&user)
 }
 
 /// The server with this process id.
@@ -160,7 +197,7 @@ pub fn find_servers() -> Vec<ServerProcess> {
 /// # Errors
 /// [`NotAServer`] says what the process is instead, or why it could not be looked at.
 pub fn from_pid(pid: u32) -> Result<ServerProcess, NotAServer> {
-    let status = match fs::read_to_string(proc_path(pid, "status")) {
+    let status = match read_text(proc_path(pid, "status"), STATUS_BYTES_MAX) {
         Ok(status) => status,
         Err(error) if is_gone(&error) => return Err(NotAServer::NoSuchProcess(pid)),
         Err(cause) => return Err(NotAServer::Io { pid, cause }),
@@ -206,9 +243,15 @@ fn is_server_name(path: &Path) -> bool {
 pub(crate) fn is_named_like_a_server(pid: u32) -> bool {
     let exe = fs::read_link(proc_path(pid, "exe")).unwrap_or_default();
     // The first argument covers a server under a loader or with a renamed program.
-    let argv0 = fs::read(proc_path(pid, "cmdline")).unwrap_or_default();
+    if is_server_name(&exe) {
+        return true;
+    }
+    let mut argv0 = Vec::new();
+    if let Ok(file) = File::open(proc_path(pid, "cmdline")) {
+        let _ = file.take(ARGUMENT_BYTES_MAX).read_to_end(&mut argv0);
+    }
     let argv0 = argv0.split(|&byte| byte == 0).next().unwrap_or_default();
-    is_server_name(&exe) || is_server_name(Path::new(OsStr::from_bytes(argv0)))
+    is_server_name(Path::new(OsStr::from_bytes(argv0)))
 }
 
 pub(crate) fn look_at(pid: u32, known: &mut Known) -> Result<ServerProcess, NotAServer> {
@@ -241,7 +284,7 @@ pub(crate) fn look_at(pid: u32, known: &mut Known) -> Result<ServerProcess, NotA
     else {
         return Err(NotAServer::OtherProgram {
             pid,
-            name: exe.display().to_string(),
+            name: Printable::of_path(&exe).into_string(),
         });
     };
     let root = fs::read_link(proc_path(pid, "root"))
@@ -276,21 +319,22 @@ fn seems_a_server(pid: u32) -> bool {
 }
 
 fn comm(pid: u32) -> String {
-    fs::read_to_string(proc_path(pid, "comm")).unwrap_or_default()
+    read_text(proc_path(pid, "comm"), COMM_BYTES_MAX).unwrap_or_default()
 }
 
 /// What to call a process in a message: its program, else its kernel name in brackets.
 fn process_name(pid: u32) -> String {
     match fs::read_link(proc_path(pid, "exe")) {
-        Ok(exe) => exe.display().to_string(),
-        Err(_) => format!("[{}]", comm(pid).trim()),
+        Ok(exe) => Printable::of_path(&exe).into_string(),
+        Err(_) => format!("[{}]", Printable::of(comm(pid).trim())),
     }
 }
 
 /// What the running server calls itself: its exported variable `server_version`.
 fn version_in_memory(pid: u32, exe_inode: u64, variable: Option<(u64, u64)>) -> Option<String> {
     let (address, linked_base) = variable?;
-    let base = mapping_base(&fs::read_to_string(proc_path(pid, "maps")).ok()?, exe_inode)?;
+    let base = read_maps(pid).ok()?;
+    let base = mapping_base(&base, exe_inode)?;
     let memory = File::open(proc_path(pid, "mem")).ok()?;
     let mut bytes = [0u8; 60];
     memory
@@ -308,7 +352,7 @@ fn version_in_memory(pid: u32, exe_inode: u64, variable: Option<(u64, u64)>) -> 
 }
 
 /// Where the first page of the file with this inode is mapped, by the text of /proc/PID/maps.
-fn mapping_base(maps: &str, inode: u64) -> Option<u64> {
+pub(crate) fn mapping_base(maps: &str, inode: u64) -> Option<u64> {
     maps.lines().find_map(|line| {
         // start-end permissions offset device inode path
         let mut fields = line.split_ascii_whitespace();

@@ -8,12 +8,14 @@
 //! rate curve. Invariant: one seed gives one sequence of times, so two iterators with one seed
 //! tell the same story.
 
+use serde::{Deserialize, Serialize};
+
 use crate::random::Random;
 
 const NS_PER_S: f64 = 1e9;
 
 /// How events are spaced within a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Spacing {
     /// Gaps are exponentially distributed: independent users.
     #[default]
@@ -23,7 +25,7 @@ pub enum Spacing {
 }
 
 /// A stretch of time with a rate that is constant or moves evenly.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// Its length in seconds.
     pub duration_s: f64,
@@ -34,7 +36,7 @@ pub struct Stage {
 }
 
 /// The plan of an open loop. After the last stage, its final rate goes on.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arrivals {
     /// In order; at least one.
     pub stages: Vec<Stage>,

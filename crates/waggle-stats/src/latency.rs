@@ -10,6 +10,10 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
+mod sparse;
+
+pub use sparse::{NoHistogram, SparseLatency};
+
 /// Largest value that is told apart, in nanoseconds: one hour.
 pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 

@@ -8,7 +8,8 @@
 //! equal bytes elsewhere are not enough. Every number in the file is checked before it is used.
 
 use iced_x86::{Code, Decoder, DecoderOptions};
-use object::{Object, ObjectSection, ReadCache};
+use object::{Object, ObjectSection};
+use waggle_foreign::FileBytes;
 
 use crate::elf::{Binary, FUNCTION_BYTES_MAX, Function};
 
@@ -29,8 +30,10 @@ const HITS_MAX: usize = 256;
 const CHUNK: u64 = 1 << 20;
 /// A call or a jump with a 32-bit displacement, bytes.
 const CALL_BYTES: u64 = 5;
-/// Largest table of functions that is read, bytes (16 million functions).
-const TABLE_BYTES_MAX: u64 = 128 << 20;
+/// Largest code that is looked through, bytes; MySQL has 37 MB, its debug build 60.
+const TEXT_BYTES_MAX: u64 = 256 << 20;
+/// Largest table of functions that is read, bytes (2 million functions; MySQL has 80,000).
+const TABLE_BYTES_MAX: u64 = 16 << 20;
 
 /// Addresses of the instructions in `function` that call `target` directly.
 pub fn calls(function: &Function, target: u64) -> Vec<u64> {
@@ -79,10 +82,13 @@ pub fn callers(binary: &Binary, targets: &[u64]) -> Result<Vec<Function>, Caller
 
 /// `None` if the file cannot be read, `None` in it if there are too many places.
 fn find_callers(binary: &Binary, targets: &[u64]) -> Option<Option<Vec<Function>>> {
-    let cache = ReadCache::new(binary.file().try_clone().ok()?);
-    let elf = object::File::parse(&cache).ok()?;
+    let bytes = FileBytes::new(binary.file()).ok()?;
+    let elf = bytes.elf().ok()?;
     let text = elf.section_by_name(".text")?;
     let (offset, size) = text.file_range()?;
+    if size > TEXT_BYTES_MAX {
+        return None;
+    }
     let starts = Starts::read(&elf)?;
     let hits = hits(binary, text.address(), offset, size, targets)?;
     if hits.len() > HITS_MAX {

@@ -1,17 +1,25 @@
 //! A server binary on disk: build id, exported functions and their bytes.
 //!
 //! Only the parts asked for are read (a mysqld is 75 MB; the agent has 64 MiB), and every number
-//! in the file is checked before it is used: a truncated or hostile file gives an error.
+//! in the file is checked before it is used: a truncated or hostile file gives an error. A program
+//! may be anyone's, so all that is read of it and kept of it is bounded.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
+use waggle_foreign::{Elf, FileBytes, build_id, open_regular};
 
 /// Longest function body that is decoded, bytes.
 pub const FUNCTION_BYTES_MAX: u64 = 64 * 1024;
+
+/// Most symbols of a file that are looked at. MySQL's stripped server has 81,000, with its whole
+/// symbol table some 250,000.
+const SYMBOLS_MAX: usize = 1 << 19;
+/// Most bytes of names that are kept of a file; MySQL's 81,000 have 5.7 MB.
+const NAMES_BYTES_MAX: usize = 48 << 20;
 
 /// Why a binary could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +98,28 @@ pub struct Binary {
     stripped: bool,
 }
 
+/// The defined symbols of a file with their names, exported ones first, as far as there are no
+/// more and no longer ones than in any program: each caller keeps names. Those of the full table
+/// only if `both` are wanted.
+pub fn named_symbols<'a, 'f>(
+    elf: &'f Elf<'a>,
+    both: bool,
+) -> impl Iterator<Item = (impl ObjectSymbol<'a> + use<'a, 'f>, &'a str)> + use<'a, 'f> {
+    let mut bytes = 0_usize;
+    elf.dynamic_symbols()
+        .chain(both.then(|| elf.symbols()).into_iter().flatten())
+        .take(SYMBOLS_MAX)
+        .filter(|symbol| symbol.is_definition())
+        .filter_map(|symbol| {
+            let name = symbol.name().ok()?;
+            Some((symbol, name))
+        })
+        .take_while(move |(_, name)| {
+            bytes += name.len();
+            bytes <= NAMES_BYTES_MAX
+        })
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     address: u64,
@@ -111,27 +141,21 @@ impl Binary {
             path: path.to_path_buf(),
             reason,
         };
-        let file = File::open(path).map_err(read)?;
-        let cache = ReadCache::new(file.try_clone().map_err(read)?);
-        let elf = object::File::parse(&cache).map_err(|e| malformed(e.to_string()))?;
+        let file = open_regular(path).map_err(read)?;
+        let bytes = FileBytes::new(&file).map_err(read)?;
+        let elf = bytes.elf().map_err(malformed)?;
         if elf.architecture() != object::Architecture::X86_64 {
             return Err(ElfError::Architecture {
                 path: path.to_path_buf(),
                 architecture: format!("{:?}", elf.architecture()),
             });
         }
-        let build_id = elf
-            .build_id()
-            .map_err(|e| malformed(format!("build id: {e}")))?
-            .map(BuildId::new);
+        let build_id = build_id(&elf).map(BuildId::new);
         let mut symbols: Vec<Symbol> = Vec::new();
         let mut known = HashSet::new();
-        for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
-            if !symbol.is_definition() || symbol.kind() != object::SymbolKind::Text {
-                continue;
-            }
-            let Ok(name) = symbol.name() else { continue };
-            if wanted(name) && known.insert(name.to_owned()) {
+        for (symbol, name) in named_symbols(&elf, true) {
+            let is_function = symbol.kind() == object::SymbolKind::Text;
+            if is_function && wanted(name) && known.insert(name) {
                 symbols.push(Symbol {
                     name: name.to_owned(),
                     address: symbol.address(),

@@ -11,10 +11,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
+use waggle_foreign::{Elf, FileBytes, open_regular};
 
 use crate::callers::Starts;
-use crate::elf::{ElfError, FUNCTION_BYTES_MAX, Function};
+use crate::elf::{ElfError, FUNCTION_BYTES_MAX, Function, named_symbols};
 
 /// Most names that fit and are told.
 const NAMES_TOLD: usize = 4;
@@ -68,8 +69,10 @@ pub struct Program {
     notes: Vec<(Vec<u8>, Option<u64>)>,
 }
 
-/// Largest section of notes that is read, bytes.
-const NOTES_BYTES_MAX: u64 = 16 << 20;
+/// Largest section of notes that is read, bytes; MySQL's debug build has 60 kB of them.
+const NOTES_BYTES_MAX: u64 = 4 << 20;
+/// Most sections of notes that are read; linkers make one.
+const NOTES_MAX: usize = 4;
 
 impl Program {
     /// Reads what `path` says about its functions.
@@ -85,9 +88,9 @@ impl Program {
             path: path.to_path_buf(),
             reason,
         };
-        let file = File::open(path).map_err(read)?;
-        let cache = ReadCache::new(file.try_clone().map_err(read)?);
-        let elf = object::File::parse(&cache).map_err(|e| malformed(e.to_string()))?;
+        let file = open_regular(path).map_err(read)?;
+        let bytes = FileBytes::new(&file).map_err(read)?;
+        let elf = bytes.elf().map_err(malformed)?;
         if elf.architecture() != object::Architecture::X86_64 {
             return Err(ElfError::Architecture {
                 path: path.to_path_buf(),
@@ -111,6 +114,7 @@ impl Program {
         let notes = elf
             .sections()
             .filter(|s| s.name() == Ok(".note.stapsdt") && s.size() <= NOTES_BYTES_MAX)
+            .take(NOTES_MAX)
             .filter_map(|s| Some((s.data().ok()?.to_vec(), base)));
         Ok(Self {
             path: path.to_path_buf(),
@@ -305,17 +309,13 @@ impl Program {
     }
 }
 
-fn symbols<'a>(elf: &impl Object<'a>) -> Vec<Symbol> {
+fn symbols(elf: &Elf<'_>) -> Vec<Symbol> {
     let mut found: Vec<Symbol> = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
+    for (symbol, name) in named_symbols(elf, true) {
         let is_code = symbol.kind() == object::SymbolKind::Text;
         let is_wanted = is_code || symbol.kind() == object::SymbolKind::Data;
-        let Ok(name) = symbol.name() else { continue };
-        if !is_wanted || !symbol.is_definition() || name.is_empty() {
-            continue;
-        }
-        if seen.insert((name.to_owned(), symbol.address())) {
+        if is_wanted && !name.is_empty() && seen.insert((name, symbol.address())) {
             found.push(Symbol {
                 name: name.to_owned(),
                 address: symbol.address(),
@@ -334,8 +334,33 @@ pub fn demangled(mangled: &str) -> Option<String> {
     if mangled.len() > BYTES_MAX {
         return None;
     }
+    demangled_with(mangled, &cpp_demangle::DemangleOptions::new())
+}
+
+/// A C++ name as people write it, in this way; `None` if it is none, or cannot be read, or would
+/// be very long: what a name says twice it may say by a mark, and of marks again, so that a name
+/// of a kilobyte may stand for more than any memory holds.
+pub fn demangled_with(mangled: &str, options: &cpp_demangle::DemangleOptions) -> Option<String> {
     let symbol = cpp_demangle::Symbol::new(mangled).ok()?;
-    symbol.demangle().ok()
+    let mut name = Bounded(String::new());
+    symbol.structured_demangle(&mut name, options).ok()?;
+    Some(name.0)
+}
+
+/// Longest demangled name, bytes.
+const DEMANGLED_BYTES_MAX: usize = 64 << 10;
+
+/// Text that refuses to become longer than [`DEMANGLED_BYTES_MAX`].
+struct Bounded(String);
+
+impl cpp_demangle::DemangleWrite for Bounded {
+    fn write_string(&mut self, text: &str) -> std::fmt::Result {
+        if self.0.len() + text.len() > DEMANGLED_BYTES_MAX {
+            return Err(std::fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 /// The last identifier of a demangled name, without arguments: part of the mangled name too.

@@ -12,6 +12,9 @@ pub mod boundary;
 pub mod callers;
 pub mod elf;
 pub mod function;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hook;
 pub mod known;
 pub mod latch;

@@ -6,9 +6,14 @@
 //!
 //! Invariant: a mapping's file is the one that is mapped, not one that has its name by now.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use waggle_foreign::{open_in_root, open_regular, read_maps};
+
+/// Most pieces of code that are kept; a server has 10 to 60.
+const MAPPED_MAX: usize = 1024;
 
 /// A mapped piece of a file's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +35,8 @@ pub struct Mapped {
 /// # Errors
 /// The process has ended, or may not be looked at.
 pub fn code_of(pid: u32) -> io::Result<Vec<Mapped>> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    Ok(maps.lines().filter_map(parse).collect())
+    let maps = read_maps(pid)?;
+    Ok(maps.lines().filter_map(parse).take(MAPPED_MAX).collect())
 }
 
 /// A line of `/proc/PID/maps`; `None` if it is not code of a file.
@@ -65,11 +70,7 @@ impl Mapped {
     /// It cannot be opened: the process has ended, or may not be looked at.
     pub fn open(&self, pid: u32) -> io::Result<File> {
         let by_range = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end);
-        File::open(by_range).or_else(|_| {
-            let root = PathBuf::from(format!("/proc/{pid}/root"));
-            let path = self.path.strip_prefix("/").unwrap_or(&self.path);
-            File::open(root.join(path))
-        })
+        open_regular(Path::new(&by_range)).or_else(|_| open_in_root(pid, &self.path, 0))
     }
 
     /// The file's name without its directories.

@@ -19,7 +19,8 @@
 use iced_x86::{
     Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register,
 };
-use object::{Object, ObjectSection, ReadCache};
+use object::{Object, ObjectSection};
+use waggle_foreign::FileBytes;
 
 use crate::callers;
 use crate::elf::{Binary, Function};
@@ -220,8 +221,8 @@ fn stub_pairs(function: &Function) -> Vec<(u64, u64)> {
 
 /// The stub through which `function` calls what another file exports as `name`.
 fn import_stub(binary: &Binary, function: &Function, name: &str) -> Option<u64> {
-    let cache = ReadCache::new(binary.file().try_clone().ok()?);
-    let elf = object::File::parse(&cache).ok()?;
+    let bytes = FileBytes::new(binary.file()).ok()?;
+    let elf = bytes.elf().ok()?;
     let symbols = elf.dynamic_symbol_table()?;
     let slots: Vec<u64> = elf
         .dynamic_relocations()?

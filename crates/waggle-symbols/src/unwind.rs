@@ -8,14 +8,22 @@
 //! Invariant: what the rows cannot express is a row that says so; it is never left out, since its
 //! neighbour's would be taken for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian, Reader, RegisterRule,
-    UnwindContext, UnwindSection, X86_64,
+    BaseAddresses, CfaRule, CieOrFde, CommonInformationEntry, EhFrame, EhFrameOffset, EndianSlice,
+    LittleEndian, Reader, RegisterRule, UnwindContext, UnwindSection, X86_64,
 };
-use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
+use object::{Object, ObjectSection, ObjectSegment, ReadRef};
+use waggle_foreign::FileBytes;
+
+/// Largest `.eh_frame` that is read, bytes: MySQL has 3.3 MB, a browser 20.
+const FRAMES_BYTES_MAX: u64 = 32 << 20;
+/// Most descriptions that functions have in common; MariaDB has 4, the C library 3.
+const COMMON_MAX: usize = 512;
+/// Longest of these, bytes: each function's rows begin with it. Compilers' have 20 to 40.
+const COMMON_BYTES_MAX: usize = 256;
 
 /// Why a file has no rows.
 #[derive(Debug, thiserror::Error)]
@@ -85,15 +93,22 @@ impl Frames {
     /// # Errors
     /// The file is no ELF file, is damaged, or describes no frames.
     pub fn read(file: &File, rows_max: usize) -> Result<Self, UnwindError> {
-        let cache = ReadCache::new(file.try_clone().map_err(|e| damaged(&e))?);
-        Self::parse(&cache, rows_max)
+        let bytes = FileBytes::new(file).map_err(|e| damaged(&e))?;
+        let elf = bytes.elf().map_err(UnwindError::Malformed)?;
+        Self::parse(&elf, rows_max)
     }
 
-    fn parse<'a, R: ReadRef<'a>>(data: R, rows_max: usize) -> Result<Self, UnwindError> {
-        let elf = object::File::parse(data).map_err(|e| damaged(&e))?;
+    fn parse<'a, R: ReadRef<'a>>(
+        elf: &object::File<'a, R>,
+        rows_max: usize,
+    ) -> Result<Self, UnwindError> {
         let section = elf
             .section_by_name(".eh_frame")
             .ok_or(UnwindError::NoFrames)?;
+        if section.size() > FRAMES_BYTES_MAX {
+            let why = format!("its .eh_frame is larger than {FRAMES_BYTES_MAX} bytes");
+            return Err(UnwindError::Malformed(why));
+        }
         let bytes = section.data().map_err(|e| damaged(&e))?;
         let address = |name| elf.section_by_name(name).map_or(0, |s| s.address());
         let bases = BaseAddresses::default()
@@ -136,11 +151,13 @@ impl Frames {
         let mut functions = Vec::new();
         let mut too_many_rows = false;
         let mut entries = section.entries(bases);
+        let mut common = Common::default();
         while let Some(entry) = entries.next().map_err(|e| damaged(&e))? {
             let CieOrFde::Fde(partial) = entry else {
                 continue;
             };
-            let Ok(function) = partial.parse(EhFrame::cie_from_offset) else {
+            let cie = |section: &_, bases: &_, at| common.get(section, bases, at);
+            let Ok(function) = partial.parse(cie) else {
                 continue;
             };
             let (start, end) = (function.initial_address(), function.end_address());
@@ -151,7 +168,14 @@ impl Frames {
             if too_many_rows {
                 continue;
             }
-            add_rows(&mut rows, &section, bases, &mut context, &function);
+            add_rows(
+                &mut rows,
+                rows_max,
+                &section,
+                bases,
+                &mut context,
+                &function,
+            );
             too_many_rows = rows.len() > rows_max;
         }
         functions.sort_unstable();
@@ -180,11 +204,37 @@ fn damaged(error: &dyn std::fmt::Display) -> UnwindError {
     UnwindError::Malformed(error.to_string())
 }
 
+/// What functions have in common, each read once, however many point to it.
+#[derive(Default)]
+struct Common<'a>(HashMap<usize, gimli::Result<CommonInformationEntry<Slice<'a>>>>);
+
+impl<'a> Common<'a> {
+    fn get(
+        &mut self,
+        section: &EhFrame<Slice<'a>>,
+        bases: &BaseAddresses,
+        at: EhFrameOffset,
+    ) -> gimli::Result<CommonInformationEntry<Slice<'a>>> {
+        let refused = Err(gimli::Error::CfiInstructionInInvalidContext);
+        if self.0.len() >= COMMON_MAX && !self.0.contains_key(&at.0) {
+            return refused;
+        }
+        let found = self.0.entry(at.0);
+        let found = found.or_insert_with(|| match section.cie_from_offset(bases, at) {
+            Ok(common) if common.entry_len() > COMMON_BYTES_MAX => refused,
+            other => other,
+        });
+        found.clone()
+    }
+}
+
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Rows = BTreeMap<u32, (Rule, i16)>;
 
+/// Adds a function's rows, up to one more than `rows_max` in all.
 fn add_rows<'a>(
     rows: &mut Rows,
+    rows_max: usize,
     section: &EhFrame<Slice<'a>>,
     bases: &BaseAddresses,
     context: &mut UnwindContext<usize>,
@@ -196,7 +246,7 @@ fn add_rows<'a>(
         rows.insert(start, unknown);
         return;
     };
-    loop {
+    while rows.len() <= rows_max {
         match table.next_row() {
             Ok(Some(row)) => {
                 let saved = saved_frame_pointer(row.register(X86_64::RBP));

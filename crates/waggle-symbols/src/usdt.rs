@@ -18,6 +18,10 @@ use crate::site::{Register, Site};
 const NOTE_TYPE: u32 = 3;
 /// Most probes read from one file.
 const PROBES_MAX: usize = 65536;
+/// Most arguments of a probe; SystemTap's macros take twelve.
+const ARGUMENTS_MAX: usize = 16;
+/// Longest text of a note, bytes.
+const TEXT_BYTES_MAX: usize = 4096;
 
 /// Where an argument stands when the probe is passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,9 +86,8 @@ impl Probe {
 /// Every static probe of a binary, in the order of its notes.
 pub fn probes(program: &Program) -> Vec<Probe> {
     let all = program.notes().iter();
-    let mut found: Vec<Probe> = all.flat_map(|(notes, base)| parse(notes, *base)).collect();
-    found.truncate(PROBES_MAX);
-    found
+    let found = all.flat_map(|(notes, base)| parse(notes, *base));
+    found.take(PROBES_MAX).collect()
 }
 
 /// The notes of one section; `base` is where the file really has `.stapsdt.base`.
@@ -142,7 +145,7 @@ fn probe(description: &[u8], base: Option<u64>) -> Option<Probe> {
     let mut texts = description.get(24..)?.split(|byte| *byte == 0);
     let mut text = || Some(std::str::from_utf8(texts.next()?).ok()?.to_owned());
     let (provider, name, arguments) = (text()?, text()?, text()?);
-    if provider.is_empty() || name.is_empty() {
+    if provider.is_empty() || name.is_empty() || description.len() > TEXT_BYTES_MAX {
         return None;
     }
     Some(Probe {
@@ -153,7 +156,11 @@ fn probe(description: &[u8], base: Option<u64>) -> Option<Probe> {
             0 => 0,
             address => address.wrapping_add(moved),
         },
-        arguments: arguments.split_ascii_whitespace().map(argument).collect(),
+        arguments: arguments
+            .split_ascii_whitespace()
+            .take(ARGUMENTS_MAX)
+            .map(argument)
+            .collect(),
     })
 }
 

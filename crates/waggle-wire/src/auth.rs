@@ -1,12 +1,17 @@
 //! Proving that this side knows the password.
 //!
 //! The login asks for a plugin's proof and, for `caching_sha2_password`, goes through its second
-//! stage. Invariant: the password itself leaves this machine only over TLS or encrypted with the
-//! server's RSA key, and no error text or `Debug` holds it or what was computed from it.
+//! stage. Invariant: the password itself leaves this machine only over TLS or encrypted with an RSA
+//! key that the user named or chose to trust, and no error text or `Debug` holds it or what was
+//! computed from it.
 //!
 //! `sha1`, `sha2` and `rsa` are used rather than `mysql_common`'s functions: without its zlib
 //! features that crate does not build, and its RSA functions panic on a malformed key, which a
 //! server could send.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 
 use ed25519_dalek::VerifyingKey;
 use ed25519_dalek::hazmat::{ExpandedSecretKey, raw_sign};
@@ -21,6 +26,9 @@ use crate::handshake::Challenge;
 pub(crate) const NATIVE: &str = "mysql_native_password";
 pub(crate) const CACHING_SHA2: &str = "caching_sha2_password";
 pub(crate) const ED25519: &str = "client_ed25519";
+
+/// No file with a key is longer.
+const KEY_BYTES_MAX: u64 = 64 << 10;
 
 /// An authentication plugin that this client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,17 +133,36 @@ fn ed25519_proof(password: &[u8], challenge: &[u8; 32]) -> [u8; 64] {
     raw_sign::<Sha512>(&secret, challenge, &public).to_bytes()
 }
 
-/// The password, closed by a zero byte and XORed with the challenge, encrypted with the key that
-/// the server sent in PEM form.
+/// The key of a file that the user named.
+pub(crate) fn pinned_key(path: &Path) -> Result<RsaPublicKey, Error> {
+    let failed = |why: &dyn std::fmt::Display| {
+        Error::Auth(format!("server-public-key-path {}: {why}", path.display()))
+    };
+    let mut pem = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut pem))
+        .map_err(|error| failed(&error))?;
+    public_key(&pem).map_err(|why| failed(&why))
+}
+
+/// The key that a server gave.
+pub(crate) fn given_key(pem: &[u8]) -> Result<RsaPublicKey, Error> {
+    public_key(pem).map_err(|why| Error::Auth(format!("the server's RSA public key: {why}")))
+}
+
+/// An RSA public key in PEM form.
+fn public_key(pem: &[u8]) -> Result<RsaPublicKey, String> {
+    let pem = std::str::from_utf8(pem).map_err(|_| "it is not in PEM form".to_owned())?;
+    RsaPublicKey::from_public_key_pem(pem.trim_end_matches('\0').trim())
+        .map_err(|error| format!("no RSA public key in PEM form can be read in it: {error}"))
+}
+
+/// The password, closed by a zero byte and XORed with the challenge, encrypted with this key.
 pub(crate) fn encrypted(
     password: &str,
     challenge: &Challenge,
-    pem: &[u8],
+    key: &RsaPublicKey,
 ) -> Result<Vec<u8>, Error> {
-    let failed = |what: &str| Error::Auth(format!("the server's RSA public key {what}"));
-    let pem = std::str::from_utf8(pem).map_err(|_| failed("is not in PEM form"))?;
-    let key = RsaPublicKey::from_public_key_pem(pem.trim_end_matches('\0').trim())
-        .map_err(|error| failed(&format!("cannot be read: {error}")))?;
     let masked: Vec<u8> = password
         .bytes()
         .chain([0])
@@ -143,7 +170,7 @@ pub(crate) fn encrypted(
         .map(|(byte, mask)| byte ^ mask)
         .collect();
     key.encrypt(&mut rsa::rand_core::OsRng, Oaep::new::<Sha1>(), &masked)
-        .map_err(|error| failed(&format!("cannot encrypt the password: {error}")))
+        .map_err(|error| Error::Auth(format!("the RSA key cannot hide the password: {error}")))
 }
 
 #[cfg(test)]
@@ -210,7 +237,8 @@ pub(crate) mod tests {
     fn encryption_is_what_the_server_decrypts() {
         let long = "a passphrase longer than the challenge is";
         for password in ["x", long] {
-            let bytes = encrypted(password, CHALLENGE, server_key().1.as_bytes()).unwrap();
+            let key = given_key(server_key().1.as_bytes()).unwrap();
+            let bytes = encrypted(password, CHALLENGE, &key).unwrap();
             assert_eq!(decrypted(&bytes), [password.as_bytes(), b"\0"].concat());
         }
     }
@@ -218,7 +246,8 @@ pub(crate) mod tests {
     #[test]
     fn a_key_too_small_for_the_password_is_an_error() {
         let password = "p".repeat(200);
-        let error = encrypted(&password, CHALLENGE, server_key().1.as_bytes()).unwrap_err();
+        let key = given_key(server_key().1.as_bytes()).unwrap();
+        let error = encrypted(&password, CHALLENGE, &key).unwrap_err();
         assert!(matches!(error, Error::Auth(_)));
         assert!(!error.to_string().contains("ppp"), "{error}");
     }
@@ -258,9 +287,12 @@ pub(crate) mod tests {
             let mut pem = server_key().1.clone().into_bytes();
             let at = at.index(pem.len());
             pem[at] = byte;
-            let _ = encrypted("password", CHALLENGE, &pem);
+            let used = |pem: &[u8]| {
+                given_key(pem).and_then(|key| encrypted("password", CHALLENGE, &key))
+            };
+            let _ = used(&pem);
             pem.truncate(cut.index(pem.len()));
-            let _ = encrypted("password", CHALLENGE, &pem);
+            let _ = used(&pem);
         }
     }
 }

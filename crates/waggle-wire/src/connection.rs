@@ -15,12 +15,18 @@ use crate::packet::Channel;
 use crate::result::{Kept, Rows, Terms};
 use crate::rows::{Encoding, Row};
 use crate::stream::Stream;
-use crate::{Begin, Dsn, Error, Interrupter, RowStream, TextResults, login, reply, result};
+use crate::{
+    Begin, Dsn, Error, Interrupter, RowStream, TextResults, Timeouts, login, reply, result,
+};
 
 pub use prepared::Statement;
 
-/// How long connecting may take in all, from the socket to the end of the login.
+/// How long connecting may take in all, from the name of the host to the end of the login, if the
+/// DSN does not say.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a server may be silent in a command if neither the DSN nor the caller says: nothing
+/// waits for ever by oversight.
+const SILENCE: Duration = Duration::from_secs(3600);
 
 const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;
@@ -56,16 +62,17 @@ pub struct Connection {
     id: u32,
     is_mariadb: bool,
     terms: Terms,
+    timeouts: Timeouts,
     is_usable: bool,
 }
 
 impl Connection {
-    /// Connects and logs in, within 10 seconds (plus the time to resolve a host name).
+    /// Connects and logs in, within the DSN's `connect-timeout` (10 seconds).
     ///
     /// Speaks `mysql_native_password`, `caching_sha2_password` and `client_ed25519`. The second's
-    /// full form sends the password as it is over a Unix socket or TLS, and else encrypted with
-    /// the RSA key that the server gives. Who can pose as the server on that network can give a
-    /// key or a TLS certificate of his own; only the TLS modes that verify keep him out.
+    /// full form sends the password as it is over a Unix socket or TLS, and else encrypted as the
+    /// DSN's [`ServerKey`](crate::ServerKey) allows, or not at all. Who can pose as the server on
+    /// that network can show a TLS certificate of his own; only the modes that verify keep him out.
     ///
     /// # Errors
     /// [`Error::Io`] when there is no server or it does not answer in time, [`Error::Server`]
@@ -80,7 +87,8 @@ impl Connection {
     /// # Errors
     /// As [`Connection::connect`], and what `begin` refuses as [`Error::Io`].
     pub fn connect_with(dsn: &Dsn, begin: &mut Begin<'_>) -> Result<Connection, Error> {
-        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        let timeout = dsn.timeouts.connect.unwrap_or(CONNECT_TIMEOUT);
+        let deadline = Instant::now() + timeout;
         let stream = Stream::connect(&dsn.endpoint, deadline, begin)?;
         Connection::over(stream, dsn).map_err(|error| match error {
             Error::Io(error) => Error::Io(io::Error::new(
@@ -97,9 +105,12 @@ impl Connection {
         let mut channel = Channel::new(stream);
         let (greeting, agreed) = login::login(&mut channel, dsn, is_local)?;
         channel.logged_in();
-        channel.transport.set_limits(None, None);
+        let timeouts = dsn.timeouts;
+        let limits = timeouts.limits(Some(SILENCE));
+        channel.transport.set_limits(limits);
         Ok(Connection {
             channel,
+            timeouts,
             version: greeting.version,
             id: greeting.connection_id,
             is_mariadb: greeting.is_mariadb,
@@ -135,9 +146,18 @@ impl Connection {
 
     /// Limits how long the server may keep a command waiting without any progress (bytes sent
     /// or received); a command over the limit fails with [`io::ErrorKind::TimedOut`] and leaves
-    /// the connection unusable. `None`, the state after connecting, waits without limit.
+    /// the connection unusable. `None` waits without limit; after connecting it is an hour. What
+    /// the DSN says (`read-timeout`, `write-timeout`) goes before.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.channel.transport.set_limits(timeout, None);
+        self.channel
+            .transport
+            .set_limits(self.timeouts.limits(timeout));
+    }
+
+    /// Once the server was silent for as long as it may be, asks this whether it is at work: if so,
+    /// it may be silent for as long again. Not asked by sessions whose bytes the caller moves.
+    pub fn ask_when_silent(&mut self, is_at_work: Box<dyn FnMut() -> bool + Send>) {
+        self.channel.transport.ask_when_silent(is_at_work);
     }
 
     /// A way to break a wait of this connection from another thread.

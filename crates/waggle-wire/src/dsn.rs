@@ -7,8 +7,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::compress::CompressionError;
+use crate::secret::{PasswordFileError, Secret};
+use crate::socket::Limits;
 use crate::tls::{TlsError, TlsModeError};
 use crate::{Compression, Tls, TlsMode};
 
@@ -18,34 +21,100 @@ const DEFAULT_PORT: u16 = 3306;
 const SOCKET_PATH_MAX: usize = 107;
 
 /// The names of the parameters, in the order in which they are printed.
-const PARAMETERS: [&str; 6] = [
+const PARAMETERS: [&str; 12] = [
     "socket",
+    "password-file",
     "ssl-mode",
     "ssl-ca",
     "ssl-cert",
     "ssl-key",
     "compression",
+    "server-public-key-path",
+    "get-server-public-key",
+    "connect-timeout",
+    "read-timeout",
+    "write-timeout",
 ];
 
-/// A text that is never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+/// Which RSA key the password is encrypted with where `caching_sha2_password` asks for the password
+/// itself and the connection is neither TLS nor a Unix socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ServerKey {
+    /// None: such a login is refused, as MySQL's clients do.
+    #[default]
+    Refused,
+    /// The key of this file, in PEM form; the server is never asked for one.
+    Pinned(PathBuf),
+    /// Whatever key comes over the connection: who poses as the server gets the password.
+    Asked,
+}
 
-impl Secret {
-    /// Wraps a text.
-    pub fn new(text: impl Into<String>) -> Secret {
-        Secret(text.into())
-    }
-
-    /// The text itself, for the one place that needs it.
-    pub fn expose(&self) -> &str {
-        &self.0
+impl ServerKey {
+    fn of(path: Option<String>, asks: Option<String>) -> Result<ServerKey, DsnError> {
+        let asks = asks.map(|asks| asks.to_ascii_lowercase());
+        let asks = match asks.as_deref() {
+            None | Some("false" | "off" | "0") => false,
+            Some("true" | "on" | "1") => true,
+            Some(_) => return Err(DsnError::AskKey),
+        };
+        Ok(match path {
+            // A file that cannot be used is an error, not a reason to ask.
+            Some(path) => ServerKey::Pinned(path.into()),
+            None if asks => ServerKey::Asked,
+            None => ServerKey::Refused,
+        })
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
+/// How long a server is waited for, each `None` where the DSN leaves it to the program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From the name of the host to the end of the login; never zero.
+    pub connect: Option<Duration>,
+    /// The longest that a command may get no byte; zero is without limit.
+    pub read: Option<Duration>,
+    /// The longest that the server may take no byte of a command; zero is without limit.
+    pub write: Option<Duration>,
+}
+
+impl Timeouts {
+    /// The longest given: some 31 years.
+    const SECONDS_MAX: u64 = 1_000_000_000;
+
+    /// What the DSN says, else `timeout`.
+    pub(crate) fn limits(&self, timeout: Option<Duration>) -> Limits {
+        let of = |given: Option<Duration>| match given {
+            Some(given) => Some(given).filter(|given| !given.is_zero()),
+            None => timeout,
+        };
+        Limits {
+            read: of(self.read),
+            write: of(self.write),
+            deadline: None,
+        }
+    }
+
+    fn of(texts: [Option<String>; 3]) -> Result<Timeouts, DsnError> {
+        let seconds = |text: String| {
+            let seconds = text.parse().ok();
+            let seconds = seconds.filter(|seconds| *seconds <= Timeouts::SECONDS_MAX);
+            seconds.map(Duration::from_secs).ok_or(DsnError::Timeout)
+        };
+        let [connect, read, write] = texts.map(|text| text.map(seconds).transpose());
+        let connect = connect?;
+        if connect.is_some_and(|connect| connect.is_zero()) {
+            return Err(DsnError::Timeout);
+        }
+        Ok(Timeouts {
+            connect,
+            read: read?,
+            write: write?,
+        })
+    }
+
+    fn texts(&self) -> [Option<String>; 3] {
+        [self.connect, self.read, self.write]
+            .map(|timeout| timeout.map(|timeout| timeout.as_secs().to_string()))
     }
 }
 
@@ -79,11 +148,16 @@ impl fmt::Display for Endpoint {
 /// `mysql://user@/database?socket=/path`. Each part is percent-decoded; the port defaults to
 /// 3306. Further parameters, each at most once, joined by `&`:
 ///
+/// * `password-file=`: the password is the first line of this file, read now;
 /// * `ssl-mode=disabled|preferred|required|verify-ca|verify-identity`, `ssl-ca=`, `ssl-cert=`,
 ///   `ssl-key=`: see [`Tls`];
-/// * `compression=off|zlib|zstd`: see [`Compression`].
+/// * `compression=off|zlib|zstd`: see [`Compression`];
+/// * `server-public-key-path=FILE`, `get-server-public-key=true|false`: see [`ServerKey`]; with
+///   both, the file is what counts;
+/// * `connect-timeout=`, `read-timeout=`, `write-timeout=`, in whole seconds: see [`Timeouts`].
 ///
-/// Printed in the same form with the password, if there is one, as `***`.
+/// Printed in the same form with the password, if there is one that was not read from a file, as
+/// `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dsn {
     /// Where the server listens.
@@ -98,6 +172,10 @@ pub struct Dsn {
     pub tls: Tls,
     /// Whether and how the protocol is compressed.
     pub compression: Compression,
+    /// Under which key the password may leave where nothing else hides it.
+    pub server_key: ServerKey,
+    /// How long the server is waited for.
+    pub timeouts: Timeouts,
 }
 
 impl Dsn {
@@ -110,6 +188,8 @@ impl Dsn {
             database: None,
             tls: Tls::default(),
             compression: Compression::Off,
+            server_key: ServerKey::Refused,
+            timeouts: Timeouts::default(),
         }
     }
 }
@@ -144,10 +224,17 @@ pub enum DsnError {
     Text(&'static str),
     /// An unknown parameter, one without a value, or one given twice.
     #[error(
-        "unknown or repeated parameter after the ?: there are socket, ssl-mode, ssl-ca, ssl-cert, \
-         ssl-key and compression, each with = and a value, joined by &"
+        "unknown or repeated parameter after the ?: there are {}, each with = and a value, \
+         joined by &",
+        PARAMETERS.join(", ")
     )]
     Parameter,
+    /// The file of the password gives none.
+    #[error(transparent)]
+    PasswordFile(#[from] PasswordFileError),
+    /// Both a password and a file of one.
+    #[error("both a password and a password-file are given: leave one of them out")]
+    TwoPasswords,
     /// No TLS mode.
     #[error(transparent)]
     TlsMode(#[from] TlsModeError),
@@ -160,6 +247,14 @@ pub enum DsnError {
     /// No compression.
     #[error(transparent)]
     Compression(#[from] CompressionError),
+    /// Neither yes nor no.
+    #[error("get-server-public-key is true or false")]
+    AskKey,
+    /// No number of seconds.
+    #[error(
+        "a timeout is a whole number of seconds, 0 for read-timeout and write-timeout without limit"
+    )]
+    Timeout,
     /// The socket path is relative or longer than Linux allows.
     #[error("the socket is not an absolute path of at most {SOCKET_PATH_MAX} bytes")]
     Socket,
@@ -176,7 +271,7 @@ impl FromStr for Dsn {
         let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (account, server) = authority.rsplit_once('@').ok_or(DsnError::User)?;
         let (user, password) = match account.split_once(':') {
-            Some((user, password)) => (user, Some(Secret(decode(password, "password")?))),
+            Some((user, password)) => (user, Some(Secret::new(decode(password, "password")?))),
             None => (account, None),
         };
         let user = decode(user, "user")?;
@@ -189,6 +284,11 @@ impl FromStr for Dsn {
         };
         let database = decode(path.strip_prefix('/').unwrap_or(path), "database")?;
         let parameters = Parameters::parse(parameters.unwrap_or_default())?;
+        let password = match (password, parameters.password_file) {
+            (Some(_), Some(_)) => return Err(DsnError::TwoPasswords),
+            (None, Some(file)) => Some(Secret::from_file(file)?),
+            (password, None) => password,
+        };
         let endpoint = match parameters.socket {
             Some(_) if !matches!(server, "" | "localhost") => return Err(DsnError::TwoEndpoints),
             Some(path) => Endpoint::Socket(path),
@@ -201,6 +301,8 @@ impl FromStr for Dsn {
             database: Some(database).filter(|d| !d.is_empty()),
             tls: parameters.tls,
             compression: parameters.compression,
+            server_key: parameters.server_key,
+            timeouts: parameters.timeouts,
         })
     }
 }
@@ -208,8 +310,11 @@ impl FromStr for Dsn {
 /// What stands after the `?`.
 struct Parameters {
     socket: Option<PathBuf>,
+    password_file: Option<PathBuf>,
     tls: Tls,
     compression: Compression,
+    server_key: ServerKey,
+    timeouts: Timeouts,
 }
 
 impl Parameters {
@@ -224,7 +329,18 @@ impl Parameters {
                 return Err(DsnError::Parameter);
             }
         }
-        let [socket, mode, ca, cert, key, compression] = given;
+        let [
+            socket,
+            password_file,
+            mode,
+            ca,
+            cert,
+            key,
+            compression,
+            server_key,
+            asks_key,
+            timeouts @ ..,
+        ] = given;
         let has_files = ca.is_some() || cert.is_some() || key.is_some();
         if mode.is_none() && has_files {
             return Err(DsnError::TlsFile);
@@ -242,8 +358,11 @@ impl Parameters {
         }
         Ok(Parameters {
             socket: socket.map(PathBuf::from),
+            password_file: password_file.map(PathBuf::from),
             tls,
             compression: compression.map_or(Ok(Compression::Off), |name| name.parse())?,
+            server_key: ServerKey::of(server_key, asks_key)?,
+            timeouts: Timeouts::of(timeouts)?,
         })
     }
 }
@@ -335,7 +454,8 @@ impl fmt::Display for EncodedPath<'_> {
 impl fmt::Display for Dsn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "mysql://{}", Encoded(&self.user))?;
-        if self.password.is_some() {
+        let password_file = self.password.as_ref().and_then(Secret::file);
+        if self.password.is_some() && password_file.is_none() {
             f.write_str(":***")?;
         }
         let database = Encoded(self.database.as_deref().unwrap_or(""));
@@ -355,13 +475,26 @@ impl fmt::Display for Dsn {
         let mode = (!is_plain).then(|| tls.mode.to_string());
         let is_packed = self.compression != Compression::Off;
         let compression = is_packed.then(|| self.compression.to_string());
+        let (server_key, asks_key) = match &self.server_key {
+            ServerKey::Refused => (None, None),
+            ServerKey::Pinned(path) => (Some(path.as_path()), None),
+            ServerKey::Asked => (None, Some(Path::new("true"))),
+        };
+        let timeouts = self.timeouts.texts();
+        let [connect, read, write] = timeouts.each_ref().map(Option::as_deref);
         let values = [
             socket,
+            password_file,
             mode.as_deref().map(Path::new),
             tls.ca.as_deref(),
             tls.cert.as_deref(),
             tls.key.as_deref(),
             compression.as_deref().map(Path::new),
+            server_key,
+            asks_key,
+            connect.map(Path::new),
+            read.map(Path::new),
+            write.map(Path::new),
         ];
         let given = PARAMETERS.iter().zip(values);
         let given = given.filter_map(|(name, value)| Some((name, value?)));

@@ -7,6 +7,12 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
+use crate::binlog::event::{Framing, Query, Rotate};
+use crate::binlog::gtid::Gtid;
+use crate::binlog::payload::Payload;
+use crate::binlog::rows::RowsEvent;
+use crate::binlog::table_map::TableMap;
+use crate::binlog::{json, mariadb};
 use crate::stream::Stream;
 use crate::{Connection, Dsn, Error, TextResults, Value};
 
@@ -103,6 +109,63 @@ fn commands(connection: &mut Connection, succeeded: &mut u32) {
     }
     let outcome = connection.ping().err();
     check(connection, outcome);
+}
+
+/// Reads the input as a server's binary log: records of a length of two bytes and an event.
+pub fn binlog(input: &[u8]) {
+    let mut tables = Vec::new();
+    for has_checksum in [false, true] {
+        let mut framing = Framing::new(has_checksum);
+        let mut rest = input;
+        while let [low, high, tail @ ..] = rest {
+            let length = usize::from(u16::from_le_bytes([*low, *high])).min(tail.len());
+            let (bytes, later) = tail.split_at(length);
+            rest = later;
+            if let Ok(event) = framing.read(bytes) {
+                self::event(event.header.kind, event.body, &mut tables);
+            }
+        }
+    }
+}
+
+fn event(kind: u8, body: &[u8], tables: &mut Vec<TableMap>) {
+    std::hint::black_box((
+        Rotate::parse(body).is_ok(),
+        Query::parse(body).is_ok(),
+        Gtid::parse(body).is_ok(),
+        Gtid::parse_tagged(body).is_ok(),
+        Gtid::committed_us(kind, body),
+    ));
+    let mut unpacked = Vec::new();
+    // An announced length is not believed further than this.
+    if body.len() < 4096 {
+        std::hint::black_box(mariadb::unpack(kind, body, &mut unpacked).is_ok());
+    }
+    let mut text = Vec::new();
+    std::hint::black_box(json::put(body, &mut text).is_ok());
+    if let Ok(mut payload) = Payload::parse(body) {
+        while let Ok(Some(inner)) = payload.next() {
+            std::hint::black_box(inner.body.len());
+        }
+    }
+    if let Ok(table) = TableMap::parse(body)
+        && tables.len() < 8
+    {
+        tables.push(table);
+    }
+    let Ok(Some(event)) = RowsEvent::parse(kind, body) else {
+        return;
+    };
+    for table in tables.iter() {
+        let Ok(mut rows) = event.rows(table) else {
+            continue;
+        };
+        while let Ok(Some(change)) = rows.next() {
+            for image in [change.before, change.after].into_iter().flatten() {
+                std::hint::black_box(image.values().take_while(Result::is_ok).count());
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use waggle_foreign::Printable;
+
 use crate::compress::ZSTD_LEVEL;
 use crate::cursor::{Cursor, put_integer};
 use crate::{Compression, Dsn, Error, reply};
@@ -84,7 +86,7 @@ impl Greeting {
                 "a server that speaks protocol version {protocol} (MySQL and MariaDB speak 10)"
             )));
         }
-        let version = String::from_utf8_lossy(cursor.until_zero()?).into_owned();
+        let version = Printable::of_bytes(cursor.until_zero()?).into_string();
         let connection_id = cursor.u32()?;
         let mut challenge = [0; CHALLENGE_BYTES];
         challenge[..8].copy_from_slice(cursor.bytes(8)?);

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Invariants: bytes from a server never make this crate panic or allocate without bound;
-//! passwords never show in `Debug`, `Display` or errors; TLS that was asked for is never left out.
+//! passwords never show in `Debug`, `Display` or errors; TLS that was asked for is never left out;
+//! no wait is without a limit, and none goes on once the process was told to end.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod compress;
 mod connection;
 mod cursor;
 mod dsn;
+mod ending;
 mod error;
 mod execution;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -37,6 +39,7 @@ mod reply;
 mod result;
 mod row_stream;
 mod rows;
+mod secret;
 mod socket;
 mod stream;
 mod text_results;
@@ -46,11 +49,13 @@ mod value;
 pub use bulk::BulkRows;
 pub use compress::{Compression, CompressionError};
 pub use connection::{Connection, Statement, Summary};
-pub use dsn::{Dsn, DsnError, Endpoint, Secret};
+pub use dsn::{Dsn, DsnError, Endpoint, ServerKey, Timeouts};
+pub use ending::end_waits;
 pub use error::Error;
 pub use interrupter::Interrupter;
 pub use row_stream::{FieldPart, FieldParts, Fields, Piece, RowStream};
 pub use rows::Row;
+pub use secret::{PasswordFileError, Secret};
 pub use socket::{Begin, Io};
 pub use text_results::TextResults;
 pub use tls::{Tls, TlsError, TlsMode, TlsModeError};

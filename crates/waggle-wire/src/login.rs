@@ -1,14 +1,18 @@
 //! From a fresh socket to a session: greeting, answer, and the plugins' back and forth.
 //!
-//! [`Connection::connect`](crate::Connection::connect) calls it once. Invariant: the number of
-//! rounds is bounded, and the password goes out as it is only over a local socket or TLS.
+//! [`Connection::connect`](crate::Connection::connect) calls it once. Invariants: the number of
+//! rounds is bounded; the password goes out as it is only over a local socket or TLS, and encrypted
+//! only with a key that the user named or chose to trust; what is no packet of a login, such as a
+//! request for a file, ends it.
+
+use rsa::RsaPublicKey;
 
 use crate::auth::{self, Plugin};
 use crate::cursor::Cursor;
 use crate::handshake::{self, Challenge, Greeting};
 use crate::packet::Channel;
 use crate::stream::Upgrade;
-use crate::{Compression, Dsn, Error, reply};
+use crate::{Compression, Dsn, Error, ServerKey, reply};
 
 /// More packets than any login takes (MariaDB may try several plugins for one account).
 const ROUNDS_MAX: usize = 16;
@@ -20,6 +24,12 @@ const SWITCH_PLUGIN: u8 = 0xfe;
 const SHA2_REQUEST_KEY: u8 = 2;
 const SHA2_FAST_DONE: u8 = 3;
 const SHA2_FULL: u8 = 4;
+/// Whoever poses as the server can ask for the password, so that asking is not enough.
+const NOT_HIDDEN: &str = "the server asks for the password itself (caching_sha2_password, full \
+    authentication), and the connection is neither over TLS nor a Unix socket. Use \
+    ssl-mode=required (or verify-ca, which also checks whose server it is), the server's socket, \
+    or server-public-key-path=FILE with its public_key.pem; get-server-public-key=true trusts \
+    whoever answers";
 
 /// Logs in over a new channel. Gives the greeting and the agreed capabilities.
 pub(crate) fn login<T: Upgrade>(
@@ -51,10 +61,7 @@ fn log_in<T: Upgrade>(
     if is_tls {
         start_tls(channel, dsn, agreed)?;
     }
-    let password = dsn
-        .password
-        .as_ref()
-        .map_or("", |password| password.expose());
+    let password = password(dsn);
     // A plugin that is not spoken here may be the server's default only, not the account's: the
     // server then asks to switch. The greeting's challenge is too short for ed25519.
     let mut plugin = match Plugin::find(&greeting.plugin) {
@@ -80,7 +87,7 @@ fn log_in<T: Upgrade>(
             }
             Some(&MORE_DATA) if plugin == Plugin::CachingSha2 => match packet {
                 [_, SHA2_FAST_DONE] => {}
-                [_, SHA2_FULL] => full_proof(channel, password, &challenge, is_local || is_tls)?,
+                [_, SHA2_FULL] => full_proof(channel, dsn, &challenge, is_local || is_tls)?,
                 _ => return Err(Error::protocol("unknown data in the login")),
             },
             Some(0 | &reply::ERROR) => {
@@ -131,26 +138,42 @@ fn switch(packet: &[u8]) -> Result<(Plugin, &[u8]), Error> {
 /// password itself, over TLS or a socket that nobody else reads, or else encrypted.
 fn full_proof<T: Upgrade>(
     channel: &mut Channel<T>,
-    password: &str,
+    dsn: &Dsn,
     challenge: &Challenge,
     is_private: bool,
 ) -> Result<(), Error> {
+    let password = password(dsn);
     if is_private {
         let out = channel.answer();
         out.extend_from_slice(password.as_bytes());
         out.push(0);
         return channel.send();
     }
+    let key = match &dsn.server_key {
+        ServerKey::Refused => return Err(Error::Auth(NOT_HIDDEN.to_owned())),
+        ServerKey::Pinned(path) => auth::pinned_key(path)?,
+        ServerKey::Asked => asked_key(channel)?,
+    };
+    let encrypted = auth::encrypted(password, challenge, &key)?;
+    channel.answer().extend_from_slice(&encrypted);
+    channel.send()
+}
+
+/// The key that the other side has, whoever that is.
+fn asked_key<T: Upgrade>(channel: &mut Channel<T>) -> Result<RsaPublicKey, Error> {
     channel.answer().push(SHA2_REQUEST_KEY);
     channel.send()?;
     let packet = channel.packet()?;
-    let encrypted = match packet.split_first() {
-        Some((&MORE_DATA, pem)) => auth::encrypted(password, challenge, pem)?,
-        Some((&reply::ERROR, _)) => return Err(reply::server_error(packet)?),
-        _ => return Err(Error::protocol("no RSA public key where one was due")),
-    };
-    channel.answer().extend_from_slice(&encrypted);
-    channel.send()
+    match packet.split_first() {
+        Some((&MORE_DATA, pem)) => auth::given_key(pem),
+        Some((&reply::ERROR, _)) => Err(reply::server_error(packet)?),
+        _ => Err(Error::protocol("no RSA public key where one was due")),
+    }
+}
+
+fn password(dsn: &Dsn) -> &str {
+    let password = dsn.password.as_ref();
+    password.map_or("", |password| password.expose())
 }
 
 #[cfg(test)]

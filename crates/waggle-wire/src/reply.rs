@@ -3,6 +3,8 @@
 //! Commands read it, the login reads its OK and error forms. Invariant: total over all bytes;
 //! what is not one of the known forms is [`Error::Protocol`].
 
+use waggle_foreign::Printable;
+
 use crate::Error;
 use crate::cursor::Cursor;
 use crate::packet::FRAME_BYTES_MAX;
@@ -146,7 +148,8 @@ pub(crate) fn server_error(packet: &[u8]) -> Result<Error, Error> {
         sqlstate = with_state.array()?;
         cursor = with_state;
     }
-    let message = String::from_utf8_lossy(cursor.rest()).into_owned();
+    // It may be anyone's words, and goes to a terminal.
+    let message = Printable::of_bytes(cursor.rest()).into_string();
     Ok(Error::Server {
         errno,
         sqlstate,

@@ -1,17 +1,19 @@
 //! The socket: connecting, waiting with a limit, and as few system calls as the kernel allows.
 //!
 //! The [`Stream`](crate::stream::Stream) lays TLS and compression over it, if the login agreed
-//! on them. Invariant: no call waits longer than the limits set here. Both directions first try
-//! without waiting and only then poll: on the reference machine a blocking receive cost twice
+//! on them. Invariants: no call waits longer than the limits set here, but where somebody asks and
+//! hears that the server is at work; each wait is told to [`crate::ending`]. Both directions first
+//! try without waiting and only then poll: on the reference machine a blocking receive cost twice
 //! the CPU time of this order.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 #[cfg(any(test, feature = "fuzzing"))]
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,7 +23,11 @@ use rustix::net::{
     send, socket_with, sockopt,
 };
 
+use crate::ending::{self, Pulse};
 use crate::{Endpoint, Interrupter};
+
+/// How soon the end of this process is noticed while a name is resolved.
+const RESOLVE_LOOK: Duration = Duration::from_millis(50);
 
 /// Moves a session's bytes in place of system calls of the calling thread, for callers that wait
 /// for many sessions at once. A `limit` is the longest wait without progress, after which a call
@@ -48,9 +54,40 @@ pub(crate) struct Socket {
     /// Shared with the interrupters, which hold it weakly, and with `io`.
     socket: Arc<OwnedFd>,
     is_local: bool,
-    timeout: Option<Duration>,
-    deadline: Option<Instant>,
+    limits: Limits,
     io: Option<Box<dyn Io>>,
+    pulse: Arc<Pulse>,
+    /// Asked when a limit is reached; true for waiting on.
+    is_at_work: Option<Box<dyn FnMut() -> bool + Send>>,
+}
+
+/// How long waits may be; `None` is without limit.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Limits {
+    /// The longest that no byte may come.
+    pub(crate) read: Option<Duration>,
+    /// The longest that no byte may be taken.
+    pub(crate) write: Option<Duration>,
+    /// The moment when all must be over.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Limits {
+    /// All over at this moment.
+    pub(crate) fn until(deadline: Instant) -> Limits {
+        Limits {
+            deadline: Some(deadline),
+            ..Limits::default()
+        }
+    }
+
+    fn next(&self, timeout: Option<Duration>) -> Option<Duration> {
+        let Some(deadline) = self.deadline else {
+            return timeout;
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        Some(timeout.map_or(left, |timeout| timeout.min(left)))
+    }
 }
 
 impl Socket {
@@ -92,19 +129,25 @@ impl Socket {
         let socket = Arc::new(socket_with(family, SocketType::STREAM, flags, None)?);
         let io = begin(&socket, Interrupter::of(&socket))?;
         Ok(Socket {
+            pulse: ending::note(&socket),
             socket,
             is_local: family == AddressFamily::UNIX,
-            timeout: None,
-            deadline: Some(deadline),
+            limits: Limits::until(deadline),
             io,
+            is_at_work: None,
         })
     }
 
     /// Waits for the connect under way; the socket blocks from then on, as rings want it.
     fn finish_connect(&mut self) -> io::Result<()> {
-        let limit = self.limit();
+        let limit = self.limits.next(None);
         match &mut self.io {
-            Some(io) => io.connected(limit)?,
+            Some(io) => {
+                self.pulse.wait();
+                let connected = io.connected(limit);
+                self.pulse.wait();
+                connected?;
+            }
             None => self.wait(PollFlags::OUT, "the server to take the connection")?,
         }
         sockopt::socket_error(&self.socket)??;
@@ -124,19 +167,21 @@ impl Socket {
     fn sleep(&mut self, length: Duration) {
         match &mut self.io {
             Some(io) => io.sleep(length),
-            None => std::thread::sleep(length),
+            None => thread::sleep(length),
         }
     }
 
     /// Wraps a connected socket; `is_local` says whether it stays on this machine.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn of(socket: UnixStream, is_local: bool) -> Socket {
+        let socket = Arc::new(socket.into());
         Socket {
-            socket: Arc::new(socket.into()),
+            pulse: ending::note(&socket),
+            socket,
             is_local,
-            timeout: None,
-            deadline: None,
+            limits: Limits::default(),
             io: None,
+            is_at_work: None,
         }
     }
 
@@ -147,9 +192,14 @@ impl Socket {
 
     /// Sends what was taken over and not sent yet.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        let limit = self.limit();
+        let limit = self.limits.next(self.limits.write);
         match &mut self.io {
-            Some(io) => io.flush(limit),
+            Some(io) => {
+                self.pulse.wait();
+                let flushed = io.flush(limit);
+                self.pulse.wait();
+                flushed
+            }
             None => Ok(()),
         }
     }
@@ -159,18 +209,29 @@ impl Socket {
         self.is_local
     }
 
-    /// The longest a read or write may go without progress, and the moment when all must be
-    /// over.
-    pub(crate) fn set_limits(&mut self, timeout: Option<Duration>, deadline: Option<Instant>) {
-        self.timeout = timeout;
-        self.deadline = deadline;
+    /// How long waits may be from now on.
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Asks this, once a limit of a direction is reached, whether to wait that long again.
+    pub(crate) fn ask_when_silent(&mut self, is_at_work: Box<dyn FnMut() -> bool + Send>) {
+        self.is_at_work = Some(is_at_work);
+    }
+
+    /// A command begins.
+    pub(crate) fn begin_command(&self) {
+        self.pulse.command();
     }
 
     /// Receives at least one byte into `buffer`, which must not be empty.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let limit = self.limit();
         if let Some(io) = &mut self.io {
-            return match io.receive(buffer, limit) {
+            let limit = self.limits.next(self.limits.read);
+            self.pulse.wait();
+            let received = io.receive(buffer, limit);
+            self.pulse.wait();
+            return match received {
                 Ok(0) => Err(closed()),
                 Ok(length) => Ok(length),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -195,9 +256,12 @@ impl Socket {
 
     /// Sends all of `bytes`.
     pub(crate) fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let limit = self.limit();
         if let Some(io) = &mut self.io {
-            return io.send(bytes, limit);
+            let limit = self.limits.next(self.limits.write);
+            self.pulse.wait();
+            let sent = io.send(bytes, limit);
+            self.pulse.wait();
+            return sent;
         }
         while !bytes.is_empty() {
             match self.send_some(bytes) {
@@ -219,25 +283,30 @@ impl Socket {
         )
     }
 
-    /// How long the next wait may be.
-    fn limit(&self) -> Option<Duration> {
-        let Some(deadline) = self.deadline else {
-            return self.timeout;
+    fn wait(&mut self, events: PollFlags, what: &str) -> io::Result<()> {
+        let timeout = match events {
+            PollFlags::IN => self.limits.read,
+            _ => self.limits.write,
         };
-        let left = deadline.saturating_duration_since(Instant::now());
-        Some(self.timeout.map_or(left, |timeout| timeout.min(left)))
-    }
-
-    fn wait(&self, events: PollFlags, what: &str) -> io::Result<()> {
-        let limit = self.limit();
+        let limit = self.limits.next(timeout);
         // A limit that the kernel's time cannot hold is as good as none.
         let timespec = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut watched = [PollFd::new(&self.socket, events)];
-        match poll(&mut watched, timespec.as_ref()) {
+        self.pulse.wait();
+        let polled = poll(&mut watched, timespec.as_ref());
+        self.pulse.wait();
+        match polled {
+            Ok(0) if self.is_still_at_work() => Ok(()),
             Ok(0) => Err(no_progress(limit, what)),
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(failed("waiting for the server", error)),
         }
+    }
+
+    /// Whether the silence of the server is known to be work.
+    fn is_still_at_work(&mut self) -> bool {
+        let is_over = self.limits.deadline.is_some() || ending::is_begun();
+        !is_over && self.is_at_work.as_mut().is_some_and(|ask| ask())
     }
 }
 
@@ -250,10 +319,11 @@ fn no_progress(limit: Option<Duration>, what: &str) -> io::Error {
 }
 
 fn closed() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::UnexpectedEof,
-        "the server closed the connection",
-    )
+    let what = match ending::is_begun() {
+        true => "this process was told to end, and the server had not answered",
+        false => "the server closed the connection",
+    };
+    io::Error::new(io::ErrorKind::UnexpectedEof, what)
 }
 
 fn failed(doing: &str, error: Errno) -> io::Error {
@@ -275,7 +345,7 @@ fn connect_unix(path: &Path, deadline: Instant, begin: &mut Begin<'_>) -> io::Re
             }
             Err(Errno::INTR) => {}
             // The backlog is full, and nothing tells when it no longer is.
-            Err(Errno::AGAIN) if Instant::now() < deadline => {
+            Err(Errno::AGAIN) if Instant::now() < deadline && !ending::is_due() => {
                 socket.sleep(delay);
                 delay = (delay * 2).min(LONGEST_DELAY);
             }
@@ -297,10 +367,8 @@ fn connect_tcp(
     begin: &mut Begin<'_>,
 ) -> io::Result<Socket> {
     let mut last = None;
-    // Told apart from every error of connecting.
-    let unknown = |error| io::Error::new(io::ErrorKind::NotFound, error);
-    for address in (host, port).to_socket_addrs().map_err(unknown)? {
-        if deadline <= Instant::now() {
+    for address in resolved(host, port, deadline)? {
+        if deadline <= Instant::now() || ending::is_due() {
             break;
         }
         let family = match address {
@@ -326,10 +394,47 @@ fn connect_tcp(
     }))
 }
 
+/// The addresses of a host. A resolver may wait for minutes, and nothing ends that: a thread of its
+/// own waits, and is left behind when it takes too long.
+fn resolved(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![(address, port).into()]);
+    }
+    let name = (host.to_owned(), port);
+    let (tell, told) = mpsc::channel();
+    let resolver = thread::Builder::new().name("waggle-resolve".to_owned());
+    resolver.spawn(move || {
+        let found = name.to_socket_addrs().map(|found| found.collect());
+        // Nobody waits for what came too late.
+        let _ = tell.send(found);
+    })?;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match told.recv_timeout(left.min(RESOLVE_LOOK)) {
+            // Told apart from every error of connecting.
+            Ok(found) => return found.map_err(|why| io::Error::new(io::ErrorKind::NotFound, why)),
+            Err(_) if left.is_zero() || ending::is_begun() => {
+                let what = "no address for the name in time";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
+
+    /// The one limit of both directions.
+    fn both(timeout: Duration) -> Limits {
+        Limits {
+            read: Some(timeout),
+            write: Some(timeout),
+            deadline: None,
+        }
+    }
 
     fn plain(_: &Arc<OwnedFd>, _: Interrupter) -> io::Result<Option<Box<dyn Io>>> {
         Ok(None)
@@ -339,14 +444,59 @@ mod tests {
     fn a_wait_has_a_limit() {
         let (near, _far) = UnixStream::pair().unwrap();
         let mut stream = Socket::of(near, true);
-        stream.set_limits(Some(Duration::from_millis(5)), None);
+        stream.set_limits(both(Duration::from_millis(5)));
         let error = stream.receive(&mut [0; 8]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let error = stream.send(&vec![0; 32 << 20]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        stream.set_limits(None, Some(Instant::now()));
+        stream.set_limits(Limits::until(Instant::now()));
         let error = stream.receive(&mut [0; 8]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn a_limit_is_no_end_while_the_server_is_at_work() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let mut stream = Socket::of(near, true);
+        stream.set_limits(both(Duration::from_millis(2)));
+        let mut asked = 0;
+        let (tell, told) = std::sync::mpsc::channel();
+        stream.ask_when_silent(Box::new(move || {
+            asked += 1;
+            tell.send(asked).unwrap();
+            asked < 3
+        }));
+        let error = stream.receive(&mut [0; 8]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn each_direction_has_its_own_limit() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let mut stream = Socket::of(near, true);
+        stream.set_limits(Limits {
+            write: Some(Duration::from_millis(3)),
+            ..Limits::default()
+        });
+        let error = stream.send(&vec![0; 32 << 20]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("3ms"), "{error}");
+    }
+
+    #[test]
+    fn a_name_has_addresses_and_an_address_is_one() {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let address = resolved("::1", 7, deadline).unwrap();
+        assert_eq!(address, ["[::1]:7".parse().unwrap()]);
+        let found = resolved("localhost", 7, deadline).unwrap();
+        assert!(found.iter().all(|address| address.ip().is_loopback()));
+        // What a slow resolver finds later is not waited for.
+        let error = resolved("localhost.invalid", 7, Instant::now()).unwrap_err();
+        assert!(matches!(
+            error.kind(),
+            io::ErrorKind::TimedOut | io::ErrorKind::NotFound
+        ));
     }
 
     #[test]

@@ -7,11 +7,11 @@
 //! Invariant: a connection with neither layer pays one branch a call for their being possible.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::compress::Codec;
 use crate::packet::Transport;
-use crate::socket::{Begin, Socket};
+use crate::socket::{Begin, Limits, Socket};
 use crate::tls::{self, Session};
 use crate::{Compression, Endpoint, Error, Interrupter, Tls};
 
@@ -64,15 +64,19 @@ impl Stream {
         self.socket.is_local()
     }
 
-    /// The longest a read or write may go without progress, and the moment when all must be
-    /// over.
-    pub(crate) fn set_limits(&mut self, timeout: Option<Duration>, deadline: Option<Instant>) {
-        self.socket.set_limits(timeout, deadline);
+    /// How long waits may be from now on.
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.socket.set_limits(limits);
+    }
+
+    /// Asks this, once a limit of a direction is reached, whether to wait that long again.
+    pub(crate) fn ask_when_silent(&mut self, is_at_work: Box<dyn FnMut() -> bool + Send>) {
+        self.socket.ask_when_silent(is_at_work);
     }
 
     /// Sends a last command, as far as that takes no wait.
     pub(crate) fn send_last(&mut self, packet: &[u8]) -> io::Result<()> {
-        self.set_limits(None, Some(Instant::now()));
+        self.set_limits(Limits::until(Instant::now()));
         self.begin_command();
         self.send(packet)?;
         self.flush()
@@ -105,6 +109,7 @@ impl Transport for Stream {
     }
 
     fn begin_command(&mut self) {
+        self.socket.begin_command();
         if let Some(layers) = &mut self.layers
             && let Some(codec) = &mut layers.codec
         {

@@ -43,6 +43,22 @@ impl Failure {
     }
 }
 
+/// As whom a workload runs where this process has rights that a script must not have.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct LoadUser {
+    /// As root: run the workload as this user, never as root [default: who called sudo, else
+    /// nobody]
+    #[arg(long, value_name = "NAME", global = true)]
+    load_user: Option<String>,
+}
+
+impl LoadUser {
+    /// The user, if one was named.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.load_user.as_deref()
+    }
+}
+
 /// How results are printed: text for people, or one JSON document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {

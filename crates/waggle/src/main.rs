@@ -2,6 +2,8 @@
 //!
 //! `main` only routes: a verb is a folder with `args.rs` (flags to a checked plan) and `mod.rs`.
 
+mod account;
+mod argv;
 mod bench;
 mod cli;
 mod compare;
@@ -15,6 +17,7 @@ mod preflight;
 mod profile;
 mod profiling;
 mod report;
+mod rights;
 mod server;
 mod sysbench;
 mod trace;
@@ -26,6 +29,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use cli::{Failure, Output};
+use rights::Needs;
+use waggle_foreign::printable_lines;
 
 /// Load MySQL and MariaDB, watch every statement from the kernel, and prove what the watching
 /// costs.
@@ -61,12 +66,56 @@ enum Verb {
     Sysbench(sysbench::Args),
 }
 
-fn main() -> ExitCode {
-    if let Some(args) = sysbench::Args::of_process() {
-        return sysbench::run(&args);
+impl Verb {
+    /// Whether scripts have to run in a process of their own, and as whom, if that was said.
+    fn scripts_apart(&self) -> Option<Option<&str>> {
+        let user = match self {
+            Verb::Lab(args) => &args.load_user,
+            Verb::Tune(args) => &args.load_user,
+            // What keeps nothing can run them itself, if nobody was named.
+            Verb::Bench(args) if args.needs() == Needs::Nothing => {
+                return args.load_user.name().map(Some);
+            }
+            Verb::Bench(args) => &args.load_user,
+            _ => return None,
+        };
+        Some(user.name())
     }
-    let cli = Cli::parse();
+
+    /// What it may keep of what this process may do.
+    fn needs(&self) -> Needs {
+        match self {
+            Verb::Report(_) | Verb::Compare(_) | Verb::Sysbench(_) => Needs::Nothing,
+            Verb::Server(_) | Verb::Lab(_) | Verb::Tune(_) => Needs::Everything,
+            Verb::Doctor(_) => Needs::Attach,
+            Verb::Bench(args) => args.needs(),
+            Verb::Watch(args) => args.needs(),
+            Verb::Trace(args) => args.needs(),
+            Verb::Profile(args) => args.needs(),
+            Verb::Copy(args) => args.needs(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    // Before anything else: whoever lists processes reads what is left in them.
+    let words = argv::take();
+    if let Some(args) = sysbench::Args::of_process(&words) {
+        return match rights::keep(Needs::Nothing) {
+            Ok(()) => sysbench::run(&args),
+            Err(failure) => failed(&failure),
+        };
+    }
+    let cli = Cli::parse_from(words);
     let out = Output { json: cli.json };
+    // Before anything is read, and before there is a second thread.
+    let arranged = match cli.verb.scripts_apart() {
+        Some(user) => rights::scripts_apart(user),
+        None => Ok(()),
+    };
+    if let Err(failure) = arranged.and_then(|()| rights::keep(cli.verb.needs())) {
+        return failed(&failure);
+    }
     let result = match cli.verb {
         Verb::Doctor(args) => doctor::run(args, &out),
         Verb::Server(args) => server::run(args, &out),
@@ -83,14 +132,21 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            complain(&failure);
-            ExitCode::from(failure.exit_code())
-        }
+        Err(failure) => failed(&failure),
     }
+}
+
+fn failed(failure: &Failure) -> ExitCode {
+    complain(failure);
+    ExitCode::from(failure.exit_code())
 }
 
 /// The error and its causes on stderr, one line where it fits.
 fn complain(failure: &Failure) {
-    eprintln!("waggle: {:#}", failure.error());
+    let error = failure.error();
+    let text = match rights::remedy(error) {
+        Some(remedy) => format!("{error:#}; {remedy}"),
+        None => format!("{error:#}"),
+    };
+    eprintln!("waggle: {}", printable_lines(&text));
 }

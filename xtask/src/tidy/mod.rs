@@ -8,6 +8,7 @@ mod comments;
 mod lengths;
 mod names;
 mod places;
+mod promises;
 mod words;
 
 use std::fmt;
@@ -66,6 +67,7 @@ const FILE_RULES: &[FileRule] = &[
     words::suppressions,
     words::sleeps_in_tests,
     words::purity,
+    words::modes,
     comments::safety,
     comments::module_docs,
     places::white_space,
@@ -74,7 +76,12 @@ const FILE_RULES: &[FileRule] = &[
 ];
 
 /// Rules that need the whole tree.
-const TREE_RULES: &[TreeRule] = &[arrows::check, arrows::quoted, places::top_level];
+const TREE_RULES: &[TreeRule] = &[
+    arrows::check,
+    arrows::quoted,
+    places::top_level,
+    promises::tests,
+];
 
 fn check(tree: &[Source]) -> Vec<Violation> {
     let mut violations: Vec<Violation> = tree

@@ -113,6 +113,52 @@ pub(super) fn purity(source: &Source) -> Vec<Violation> {
     violations
 }
 
+/// Files and directories made without `waggle_files`, which gives them their mode: others would
+/// read what the umask lets them.
+pub(super) fn modes(source: &Source) -> Vec<Violation> {
+    // What is no data of a server: control groups, and what a throw-away server has to read.
+    const OTHERS: [&str; 5] = [
+        "crates/waggle-files/src/",
+        "crates/waggle-agent/src/budget/",
+        "crates/waggle-server/src/confine/",
+        "crates/waggle-server/src/sandbox/",
+        "crates/waggle/src/copy/bench/",
+    ];
+    const WAYS: [&str; 8] = [
+        "File::create",
+        "File::create_new",
+        "fs::write",
+        "fs::copy",
+        "create_dir",
+        "create_dir_all",
+        "DirBuilder",
+        "create",
+    ];
+    let Some(code) = source.code_in(Language::Rust) else {
+        return Vec::new();
+    };
+    let is_product = source.path.starts_with("crates/") && source.path.contains("/src/");
+    if !is_product || OTHERS.iter().any(|other| source.path.starts_with(other)) {
+        return Vec::new();
+    }
+    let mut violations = Vec::new();
+    for way in WAYS {
+        for at in occurrences(code, way) {
+            let before = &code[..at];
+            let is_own = before.ends_with("waggle_files::");
+            // `create` alone is that of OpenOptions.
+            let is_other = way == "create"
+                && !(before.ends_with('.') && code[at + way.len()..].starts_with("(true)"));
+            if !is_own && !is_other && !is_test_code(source, code, at) {
+                let line = Source::line_of(code, at);
+                let what = format!("{way} makes what others may read; use waggle_files");
+                violations.push(Violation::new(&source.path, line, "mode", what));
+            }
+        }
+    }
+    violations
+}
+
 /// Where `word` stands by itself in `code`, in bytes.
 fn occurrences(code: &str, word: &str) -> Vec<usize> {
     code.match_indices(word)
@@ -162,6 +208,21 @@ mod tests {
             lines(sleeps_in_tests, "a/tests/b.rs", "x(\"select sleep(1)\")\n"),
             []
         );
+    }
+
+    #[test]
+    fn a_file_made_with_the_mode_of_the_umask_is_found() {
+        let text = "fn a() {\n    fs::write(p, b)?;\n    File::create(p)?;\n    \
+                    waggle_files::create_dir(p)?;\n    x.create(true)\n}\n\
+                    #[cfg(test)]\nmod tests { fn a() { fs::write(p, b); } }\n";
+        assert_eq!(lines(modes, "crates/waggle/src/a.rs", text), [3, 2, 5]);
+        for path in [
+            "crates/waggle-files/src/a.rs",
+            "crates/waggle/tests/a.rs",
+            "xtask/src/a.rs",
+        ] {
+            assert_eq!(lines(modes, path, text), [], "{path}");
+        }
     }
 
     #[test]

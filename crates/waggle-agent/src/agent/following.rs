@@ -29,6 +29,12 @@ impl Agent {
             match change {
                 Change::Came(found) => self.came(*found),
                 Change::Upgraded { pid } => self.news.push(News::Upgraded { pid }),
+                Change::Named { pid, instance } => {
+                    let known = |s: &&mut Followed| s.process.pid == pid && s.ended.is_none();
+                    if let Some(server) = self.servers.iter_mut().find(known) {
+                        server.rename(instance.name.into());
+                    }
+                }
                 Change::Went { pid, .. } => {
                     let gone = |s: &Followed| s.process.pid == pid && s.ended.is_none();
                     if let Some(index) = self.servers.iter().position(gone) {

@@ -240,8 +240,8 @@ impl Name<'_> {
             id,
             id_text: id.to_string().into(),
             fingerprint: redact::printable(kept).into(),
-            database: redact::printable(statement.database).into(),
-            user: redact::printable(statement.user).into(),
+            database: redact::printable_name(statement.database).into(),
+            user: redact::printable_name(statement.user).into(),
             seen_ns: (statement.end_ns, statement.end_ns),
             ..named("", key)
         });

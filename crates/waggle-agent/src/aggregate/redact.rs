@@ -6,13 +6,21 @@
 //! this is not risked: it is known by its first keywords alone. Neighbour:
 //! [`waggle_digest::carries_secret`] knows which may.
 
-use waggle_digest::carries_secret;
+use waggle_digest::{administers_secret, carries_secret};
+use waggle_foreign::{Printable, is_harmful};
 
 /// Stands where a fingerprint was not taken.
 const HIDDEN: &str = "(hidden)";
 
 /// First words of statements that may carry a secret; no other word is shown of a hidden one.
-const SHOWN: [&[u8]; 24] = [
+const SHOWN: [&[u8]; 31] = [
+    b"select",
+    b"insert",
+    b"into",
+    b"update",
+    b"delete",
+    b"with",
+    b"call",
     b"create",
     b"alter",
     b"or",
@@ -41,20 +49,43 @@ const SHOWN: [&[u8]; 24] = [
 /// Most of these shown.
 const SHOWN_MAX: usize = 3;
 
-/// Text as it can be printed: invalid UTF-8 and control characters replaced.
+/// Text of a statement as it can be printed: invalid UTF-8, and what commands a terminal,
+/// replaced.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_harmful(c) { ' ' } else { c })
         .collect()
+}
+
+/// A name, such as a user's, as it can be printed; what commands a terminal becomes visible, so
+/// that two names stay two.
+///
+/// The kernel's half copies a bounded part of a name: a character that it cut is the usual mark.
+pub(crate) fn printable_name(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => {
+            let whole = Printable::of_bytes(&bytes[..error.valid_up_to()]);
+            format!("{whole}\u{fffd}")
+        }
+        _ => Printable::of_bytes(bytes).into_string(),
+    }
 }
 
 /// What to show instead of the fingerprint of `text`; `None` if the fingerprint will do.
 pub(crate) fn hidden(text: &[u8], fingerprint: &[u8], has_error: bool) -> Option<Vec<u8>> {
     let doubtful = has_error || text.contains(&b'\\');
-    if !doubtful || !carries_secret(text) {
-        return None;
-    }
+    (doubtful && carries_secret(text)).then(|| first_words(fingerprint))
+}
+
+/// The same for a statement that still runs. A query that does was parsed, but for the
+/// microseconds before; whether the server takes a statement for accounts shows only at its end.
+pub(crate) fn hidden_running(text: &[u8], fingerprint: &[u8]) -> Option<Vec<u8>> {
+    let is_hidden = administers_secret(text) || text.contains(&b'\\') && carries_secret(text);
+    is_hidden.then(|| first_words(fingerprint))
+}
+
+fn first_words(fingerprint: &[u8]) -> Vec<u8> {
     let mut shown = Vec::new();
     let words = fingerprint.split(|byte| *byte == b' ');
     for word in words
@@ -65,7 +96,7 @@ pub(crate) fn hidden(text: &[u8], fingerprint: &[u8], has_error: bool) -> Option
         shown.push(b' ');
     }
     shown.extend_from_slice(HIDDEN.as_bytes());
-    Some(shown)
+    shown
 }
 
 #[cfg(test)]
@@ -89,6 +120,9 @@ mod tests {
             "CHANGE MASTER TO MASTER_PASSWORD=hunter2",
             "hunter2 IDENTIFIED BY",
             "ALTER USER hunter2 IDENTIFIED BY \"hunter2\" hunter2",
+            "UPDATE users SET password='it's hunter2'",
+            "SET @pw = hunter2'",
+            "INSERT INTO users (token) VALUES (hunter2)",
         ] {
             let shown = shown(text, true);
             assert!(!shown.contains("hunter2"), "{text}: {shown}");
@@ -105,6 +139,14 @@ mod tests {
         assert_eq!(shown(r"SELECT 'it\'s'", false), "select ?");
         let account = "CREATE USER 'u' IDENTIFIED BY 'hunter2'";
         assert_eq!(shown(account, false), "create user ? identified by ?");
+        let query = "UPDATE users SET password='hunter2' WHERE id=1";
+        assert_eq!(
+            shown(query, false),
+            "update users set password=? where id=?"
+        );
+        let running = hidden_running(query.as_bytes(), b"update users set password=? where id=?");
+        assert_eq!(running, None);
+        assert!(hidden_running(account.as_bytes(), b"create user ? identified by ?").is_some());
     }
 
     #[test]

@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use waggle_digest::carries_secret;
+use waggle_digest::{TraceParent, carries_secret};
 
 use super::digests::Digest;
-use super::redact::printable;
+use super::redact::printable_name;
 use crate::sample::{Reason, Sample};
 use crate::statement::{ServerId, Statement, Text};
 
@@ -151,10 +151,16 @@ impl Sampler {
     ) -> Sample {
         let us = |ns: u64| ns as f64 / 1e3;
         let sql = match statement.text {
-            Text::Whole { sql, .. } if !carries_secret(sql) => Some(sql),
-            _ => None,
+            Text::Whole { sql, .. } => sql,
+            _ => b"",
         };
-        let shown = sql.filter(|_| self.settings.literals);
+        let may_show = !sql.is_empty() && !carries_secret(sql);
+        let shown = (may_show && self.settings.literals).then_some(sql);
+        let mut comments = waggle_digest::comments(sql);
+        // Where the trace goes on is no secret, in the one form that it has.
+        comments.retain(|(key, value)| {
+            may_show || key == "traceparent" && TraceParent::parse(value).is_some()
+        });
         let times = statement.times.as_ref();
         Sample {
             sequence: self.sequence,
@@ -166,10 +172,10 @@ impl Sampler {
             text: shown.map(|sql| {
                 String::from_utf8_lossy(&sql[..sql.len().min(TEXT_BYTES_MAX)]).into_owned()
             }),
-            comments: sql.map(waggle_digest::comments).unwrap_or_default(),
-            user: printable(statement.user).into(),
-            host: printable(statement.host).into(),
-            database: printable(statement.database).into(),
+            comments,
+            user: printable_name(statement.user).into(),
+            host: printable_name(statement.host).into(),
+            database: printable_name(statement.database).into(),
             connection_id: statement.connection_id,
             origin: statement.origin,
             latency_us: statement.latency_ns.map(us),

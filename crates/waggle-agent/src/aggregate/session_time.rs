@@ -130,7 +130,7 @@ impl Dimension {
         let place = self.names.len();
         self.names.push(name.into());
         self.entries
-            .push((super::redact::printable(name).into(), Split::default()));
+            .push((super::redact::printable_name(name).into(), Split::default()));
         self.places.insert(key, place);
         Some(place)
     }

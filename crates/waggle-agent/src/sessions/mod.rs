@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use waggle_digest::{Fingerprinter, digest_id};
 
 use crate::aggregate::redact;
-pub(crate) use crate::aggregate::redact::printable;
+pub(crate) use crate::aggregate::redact::{printable, printable_name};
 use crate::lock::Party;
 use memory::ServerMemory;
 
@@ -304,7 +304,7 @@ impl Sessions {
             self.fingerprinter.fingerprint(&self.text)
         };
         // What the server thinks of its quotes is not known yet.
-        let hidden = redact::hidden(&self.text, fingerprint, true);
+        let hidden = redact::hidden_running(&self.text, fingerprint);
         let fingerprint = hidden.as_deref().unwrap_or(fingerprint);
         let kept = &fingerprint[..fingerprint.len().min(FINGERPRINT_BYTES_MAX)];
         let text = printable(kept);
@@ -366,7 +366,7 @@ impl Sessions {
 /// Keeps `to` if it says `bytes` already.
 fn set(to: &mut Arc<str>, bytes: &[u8]) {
     if to.as_bytes() != bytes {
-        *to = printable(bytes).into();
+        *to = printable_name(bytes).into();
     }
 }
 

@@ -33,10 +33,20 @@ fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Raw {
-    /// A session of root, who has no password.
+    /// A session of an account of its own, which has no password.
     fn connect(server: &Sandbox, capabilities: u64) -> Raw {
         let capabilities = capabilities | BASE;
-        let stream = TcpStream::connect(("127.0.0.1", server.entry().port)).expect("a server");
+        let mut admin = Connection::connect(&server.dsn_socket()).expect("a connection");
+        for sql in [
+            "CREATE USER IF NOT EXISTS raw@'%'",
+            "GRANT ALL ON *.* TO raw@'%'",
+        ] {
+            admin
+                .query(sql.as_bytes())
+                .expect("an account without a password");
+        }
+        let port = server.port().expect("it has TCP");
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("a server");
         let limit = Some(Duration::from_secs(60));
         stream.set_read_timeout(limit).expect("a limit");
         stream.set_nodelay(true).expect("no delay");
@@ -50,7 +60,7 @@ impl Raw {
         login.extend([0, 0, 0, 4, 45]);
         login.extend([0; 19]);
         login.extend(((capabilities >> 32) as u32).to_le_bytes());
-        login.extend(b"root\0\0sbtest\0mysql_native_password\0");
+        login.extend(b"raw\0\0sbtest\0mysql_native_password\0");
         raw.send(&login);
         raw.authenticated();
         raw
@@ -161,7 +171,7 @@ fn say_all(raw: &mut Raw, flavour: Flavour) -> Vec<Expected> {
     raw.ends(2 * set);
     raw.command(
         17,
-        b"root\0\0information_schema\0\x2d\0mysql_native_password\0",
+        b"raw\0\0information_schema\0\x2d\0mysql_native_password\0",
     );
     raw.authenticated();
     // Before the answers are there.
@@ -241,7 +251,7 @@ fn commands_that_few_clients_send_are_understood() {
             );
             let last = ear.statements.last().expect("the end");
             let place = (last.user.as_str(), last.database.as_str());
-            assert_eq!(place, ("root", "information_schema"));
+            assert_eq!(place, ("raw", "information_schema"));
         }
     }
 }

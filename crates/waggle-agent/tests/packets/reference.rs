@@ -119,7 +119,7 @@ fn the_reference_sees_the_same_statements() {
     }
     for flavour in flavours() {
         let server = server(flavour);
-        let port = server.entry().port;
+        let port = server.port().expect("it has TCP");
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("packets");
         let mut capture = tcpdump(port, &file);

@@ -221,7 +221,8 @@ fn client(server: &Sandbox, arguments: &[&str], sql: &str) {
             "--skip-ssl",
             "--local-infile=1",
         ])
-        .arg(format!("-P{}", server.entry().port))
+        .arg(format!("-P{}", server.port().expect("it has TCP")))
+        .env("MYSQL_PWD", server.password().expose())
         .args(arguments)
         .args(["-e", sql, "sbtest"])
         .output()

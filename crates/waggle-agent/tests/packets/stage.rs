@@ -33,14 +33,15 @@ pub(crate) fn flavours() -> Vec<Flavour> {
 }
 
 pub(crate) fn server(flavour: Flavour) -> Sandbox {
-    let spec = SandboxSpec::new(flavour).set("max-allowed-packet", "64M");
+    let spec = SandboxSpec::new(flavour)
+        .set("max-allowed-packet", "64M")
+        .tcp();
     Sandbox::start(&spec).expect("a throw-away server")
 }
 
 /// Over TCP, as these options say.
 pub(crate) fn tcp(server: &Sandbox, options: &str) -> Dsn {
-    let port = server.entry().port;
-    let dsn = format!("mysql://root@127.0.0.1:{port}/sbtest?{options}");
+    let dsn = format!("{}&{options}", server.dsn());
     dsn.parse().expect("a DSN")
 }
 

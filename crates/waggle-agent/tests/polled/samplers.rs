@@ -92,22 +92,28 @@ fn a_server_that_is_not_there_has_no_counters() {
 #[test]
 fn lag_of_a_replica_that_replicates() {
     for flavour in flavours() {
-        let source = server(flavour, &[("server_id", "1"), ("log_bin", "binlog")]);
+        let settings = [
+            ("server_id", "1"),
+            ("log_bin", "binlog"),
+            ("skip_networking", "0"),
+        ];
+        let source = server(flavour, &settings);
         let replica = server(flavour, &[("server_id", "2")]);
         let mut client = connect(&replica);
-        let port = source.port();
+        let (port, password) = (source.port().unwrap(), source.password().expose());
         let (change, start) = match flavour {
             Flavour::MySql => (
                 format!(
                     "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, \
-                     SOURCE_USER='root', GET_SOURCE_PUBLIC_KEY=1 FOR CHANNEL 'near'"
+                     SOURCE_USER='root', SOURCE_PASSWORD='{password}', \
+                     GET_SOURCE_PUBLIC_KEY=1 FOR CHANNEL 'near'"
                 ),
                 "START REPLICA FOR CHANNEL 'near'",
             ),
             Flavour::MariaDb => (
                 format!(
                     "CHANGE MASTER 'near' TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, \
-                     MASTER_USER='root'"
+                     MASTER_USER='root', MASTER_PASSWORD='{password}'"
                 ),
                 "START SLAVE 'near'",
             ),

@@ -35,7 +35,7 @@ impl Running<'_> {
                         return Err(CopyError::Stopped);
                     }
                     attempts += 1;
-                    thread::sleep(ATTEMPT_PAUSE);
+                    self.control.wait(ATTEMPT_PAUSE);
                     if let Ok(anew) = session::target(&self.plan.target) {
                         *target = anew;
                     }

@@ -232,7 +232,7 @@ impl Running<'_> {
             if self.control.is_stopping() {
                 return Err(CopyError::Stopped);
             }
-            thread::sleep(ATTEMPT_PAUSE);
+            self.control.wait(ATTEMPT_PAUSE);
             target = apply::patiently(self.control, || session::target(&self.plan.target))?;
         }
     }

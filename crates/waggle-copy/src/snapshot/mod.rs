@@ -142,7 +142,7 @@ fn behind_locks(
         match run(keeper, &lock, "locking the tables for a moment") {
             Ok(()) => break,
             Err(error) if error.is_locked() && attempts < LOCK_ATTEMPTS => {
-                std::thread::sleep(LOCK_PAUSE);
+                control.wait(LOCK_PAUSE);
             }
             Err(error) => return Err(error),
         }

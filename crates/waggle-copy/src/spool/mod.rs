@@ -87,7 +87,7 @@ impl Spool {
     ) -> Result<Spool, CopyError> {
         let dir = plan.spool.clone();
         let doing = format!("making the spool's directory {}", dir.display());
-        fs::create_dir_all(&dir).map_err(CopyError::file(doing))?;
+        waggle_files::create_dir_all(&dir).map_err(CopyError::file(doing))?;
         let lock = lock(&dir)?;
         let segment_bytes = SEGMENT_BYTES.min(plan.spool_bytes_max / 4);
         let shared = Arc::new(Shared::new(plan.spool_bytes_max - segment_bytes));
@@ -183,11 +183,7 @@ fn lock(dir: &Path) -> Result<File, CopyError> {
             dir.display()
         )
     };
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
+    let file = waggle_files::open(&path, OpenOptions::new().write(true))
         .map_err(CopyError::file(doing()))?;
     // SAFETY: the descriptor is open for as long as `file` lives.
     match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {

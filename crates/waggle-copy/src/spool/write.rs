@@ -268,7 +268,7 @@ impl Writer {
 fn create(dir: &Path, number: u64, base: &Position) -> Result<File, CopyError> {
     let path = segment::path(dir, number);
     let doing = || format!("making {}", path.display());
-    let mut file = File::create(&path).map_err(CopyError::file(doing()))?;
+    let mut file = waggle_files::create(&path).map_err(CopyError::file(doing()))?;
     let mut first = Vec::new();
     Record::Segment(&base.to_string()).put(&mut first);
     file.write_all(&first).map_err(CopyError::file(doing()))?;

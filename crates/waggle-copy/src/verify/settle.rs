@@ -48,7 +48,7 @@ pub(super) fn settle(
             return Err(CopyError::Stopped);
         }
         if !is_first {
-            std::thread::sleep((lag / 10).clamp(Duration::from_millis(10), MOMENT));
+            control.wait((lag / 10).clamp(Duration::from_millis(10), MOMENT));
         }
         is_first = false;
         let keys: Vec<KeyText> = left

@@ -5,4 +5,5 @@ mod keys;
 mod preflight;
 mod schema;
 mod servers;
+mod silence;
 mod verify;

@@ -19,7 +19,10 @@ use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use hyper::header::{
+    ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue,
+    WWW_AUTHENTICATE,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,7 +32,7 @@ use waggle_agent::budget::rights::without_rights;
 use waggle_agent::sink::{Sink, SinkStatus};
 use waggle_agent::view::View;
 
-use super::{Bounds, Exposition, Listen};
+use super::{Bounds, Exposition, Listen, Token};
 
 /// Connections at a time; more are closed at once.
 const CONNECTIONS: usize = 16;
@@ -40,7 +43,7 @@ const CONNECTION_LIFE: Duration = Duration::from_secs(10);
 /// Connections accepted a second, in the long run, and at once.
 const PACE: (f64, f64) = (32.0, 64.0);
 /// Bytes of a request's head, at most.
-const HEAD_BYTES: usize = 16 << 10;
+const HEAD_BYTES: usize = 8 << 10;
 /// Pages smaller than this are not worth packing.
 const PACK_BYTES: usize = 4 << 10;
 
@@ -55,6 +58,8 @@ pub struct Settings {
     pub interval: Duration,
     /// Not ready while no server is watched (false for a host alone).
     pub needs_server: bool,
+    /// What a request has to bring, but for `/health`; `None`: nothing.
+    pub token: Option<Token>,
 }
 
 /// Why nothing is served.
@@ -283,6 +288,13 @@ async fn converse(server: Rc<Server>, stream: TcpStream, peer: SocketAddr) {
 
 impl Server {
     fn answer(&self, request: &Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+        // That the process lives is no secret: whoever asks has its answer on the port.
+        if request.uri().path() != "/health" && !self.is_allowed(request) {
+            let mut response = text(StatusCode::UNAUTHORIZED, "bring the token\n");
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+            return response;
+        }
         if request.method() != Method::GET && request.method() != Method::HEAD {
             let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
             let allowed = HeaderValue::from_static("GET, HEAD");
@@ -298,6 +310,17 @@ impl Server {
             },
             "/" => text(StatusCode::OK, "waggle: /metrics /health /ready\n"),
             _ => text(StatusCode::NOT_FOUND, "try /metrics, /health or /ready\n"),
+        }
+    }
+
+    fn is_allowed(&self, request: &Request<Incoming>) -> bool {
+        let Some(token) = &self.settings.token else {
+            return true;
+        };
+        let mut given = request.headers().get_all(AUTHORIZATION).iter();
+        match (given.next(), given.next()) {
+            (Some(one), None) => token.is_brought_by(one.as_bytes()),
+            _ => false,
         }
     }
 

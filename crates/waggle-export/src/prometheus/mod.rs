@@ -17,11 +17,13 @@ mod metrics;
 mod page;
 mod row;
 mod selection;
+mod token;
 
 pub use exposition::{Kind, Series, Text, Visit};
 pub use http::{Prometheus, Settings, StartError};
 pub use listen::{DEFAULT_PORT, Listen, NotAnAddress};
 pub use page::Bounds;
+pub use token::Token;
 
 use waggle_agent::view::View;
 

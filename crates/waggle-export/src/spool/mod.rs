@@ -88,7 +88,7 @@ impl Spool {
             path: folder.to_owned(),
             source,
         };
-        make_private(folder).map_err(failed)?;
+        waggle_files::create_dir_all(folder).map_err(failed)?;
         let lock = take_lock(folder)?;
         let mut spool = Self {
             folder: folder.to_owned(),
@@ -358,26 +358,13 @@ fn count(dropped: &mut Vec<(&'static str, u64)>, cause: &'static str, records: u
     }
 }
 
-/// Makes the folder for its owner alone: fingerprints and names are nobody else's business.
-fn make_private(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-}
-
 fn take_lock(folder: &Path) -> Result<File, SpoolError> {
     let failed = |source| SpoolError::Folder {
         path: folder.to_owned(),
         source,
     };
-    let lock = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(folder.join("lock"))
-        .map_err(failed)?;
+    let lock =
+        waggle_files::open(&folder.join("lock"), File::options().write(true)).map_err(failed)?;
     match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(lock),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(SpoolError::InUse {

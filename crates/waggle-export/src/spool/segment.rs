@@ -9,7 +9,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::BatchId;
@@ -123,13 +123,9 @@ impl Segment {
     pub(super) fn create(folder: &Path, number: u64, run: u64) -> io::Result<Self> {
         let temporary = folder.join(format!("{number:020}.new"));
         let made = (|| {
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&temporary)?;
+            // One that a kill left was removed when the folder was listed.
+            let file =
+                waggle_files::create_new(&temporary, File::options().read(true).write(true))?;
             file.write_all_at(&header(run), 0)?;
             fs::rename(&temporary, path(folder, number))?;
             Ok(file)

@@ -20,6 +20,7 @@ fn serve(interval: Duration) -> Prometheus {
         bounds: Bounds::default(),
         interval,
         needs_server: true,
+        token: None,
     };
     Prometheus::start(settings).unwrap()
 }
@@ -183,6 +184,7 @@ fn an_address_that_is_taken_is_an_error_that_names_it() {
         bounds: Bounds::default(),
         interval: Duration::from_secs(1),
         needs_server: true,
+        token: None,
     };
     let error = Prometheus::start(settings).unwrap_err().to_string();
     assert!(error.contains(&served.address().to_string()), "{error}");
@@ -235,6 +237,7 @@ fn a_page_goes_packed_to_who_is_elsewhere() {
             bounds: Bounds::default(),
             interval: Duration::from_secs(600),
             needs_server: true,
+            token: None,
         };
         let mut served = Prometheus::start(settings).unwrap();
         served.view(&Arc::new(view(

@@ -127,7 +127,7 @@ fn what_waited_in_the_warm_up_is_not_measured() {
     wait_for(&load, |now| now.offered.unwrap().backlog > 500);
     std::thread::scope(|scope| {
         let reset = scope.spawn(|| load.reset());
-        while !load.shared.gate.is_paused() {
+        while !load.shared().gate.is_paused() {
             std::thread::yield_now();
         }
         door.open();
@@ -153,7 +153,7 @@ fn what_is_due_and_was_not_begun_is_counted_at_the_end() {
     let now = wait_for(&load, |now| now.offered.unwrap().backlog > 100);
     assert!(now.offered.unwrap().backlog_age_ns > 0);
     std::thread::scope(|scope| {
-        let gate = load.shared.clone();
+        let gate = load.shared().clone();
         scope.spawn(move || {
             while !gate.gate.is_stopped() {
                 std::thread::yield_now();

@@ -15,6 +15,16 @@ const WANTED: [(&str, u32, &str); 4] = [
 ];
 const CAP_SYS_ADMIN: u32 = 21;
 
+/// How somebody who is not root gets them, and nobody else: rights on a program that all may run
+/// would be everybody's. `chgrp` takes them off again, so it comes first.
+const REMEDY: &str = "run as root; or as a service: contrib/waggle-watch.service; or, for watch, \
+                      trace, profile, doctor and bench --profile, let a group run it, as root: \
+                      groupadd --system waggle; chgrp waggle /usr/local/bin/waggle; \
+                      chmod 0750 /usr/local/bin/waggle; setcap \
+                      cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep \
+                      /usr/local/bin/waggle; then usermod -aG waggle NAME for whoever may look \
+                      into every process of this host";
+
 /// The inode of the first user namespace, the host's (`PROC_USER_INIT_INO`).
 const HOST_USER_NAMESPACE: &str = "user:[4026531837]";
 
@@ -31,16 +41,21 @@ pub struct Rights {
     pub seccomp_filter: bool,
     /// In the host's user namespace; rights of another one do not count for the kernel.
     pub host_user_namespace: bool,
+    /// This program's file carries rights, and every user of the host may run it.
+    pub open_to_all: bool,
 }
 
 impl Rights {
     pub(super) fn gather() -> Self {
         let namespace = fs::read_link("/proc/self/ns/user").ok();
         let is_host = namespace.is_none_or(|link| link.as_os_str() == HOST_USER_NAMESPACE);
-        Self::parse(
-            &fs::read_to_string("/proc/self/status").unwrap_or_default(),
-            is_host,
-        )
+        Self {
+            open_to_all: is_open_to_all(),
+            ..Self::parse(
+                &fs::read_to_string("/proc/self/status").unwrap_or_default(),
+                is_host,
+            )
+        }
     }
 
     /// From the text of `/proc/PID/status`.
@@ -70,6 +85,7 @@ impl Rights {
             missing,
             seccomp_filter: field("Seccomp:") == "2",
             host_user_namespace,
+            open_to_all: false,
         }
     }
 
@@ -85,8 +101,14 @@ impl Rights {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        let remedy = "run as root, or give the program the rights: setcap \
-                      cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep waggle";
+        if self.open_to_all {
+            return Fact::no(
+                "rights",
+                "the program's file carries rights, and every user of this host may run it",
+                "let a group run it, as root: groupadd --system waggle; chgrp waggle FILE; \
+                 chmod 0750 FILE; then setcap again, as chgrp takes the rights off",
+            );
+        }
         if !self.host_user_namespace {
             return Fact::no(
                 "rights",
@@ -101,13 +123,13 @@ impl Rights {
             (true, []) => Fact::yes("rights", format!("{who}, with every capability needed")),
             (true, missing) => {
                 let mut fact = Fact::yes("rights", format!("{who}, without {}", uses(missing)));
-                fact.remedy = Some(remedy.to_owned());
+                fact.remedy = Some(REMEDY.to_owned());
                 fact
             }
             (false, missing) => Fact::no(
                 "rights",
                 format!("{who} may not load programs: lacks {}", missing.join(", ")),
-                remedy,
+                REMEDY,
             ),
         }
         .needed()
@@ -117,6 +139,14 @@ impl Rights {
     pub(super) fn not_tried(&self, name: &'static str) -> Fact {
         Fact::unknown(name, "not tried: needs root", "run waggle doctor as root")
     }
+}
+
+/// True if everybody has the rights that this program's file carries.
+fn is_open_to_all() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let file = "/proc/self/exe";
+    let carries = rustix::fs::getxattr(file, "security.capability", &mut [0_u8; 64]).is_ok();
+    carries && fs::metadata(file).is_ok_and(|file| file.mode() & 0o001 != 0)
 }
 
 #[cfg(test)]
@@ -144,6 +174,23 @@ mod tests {
         );
         assert_eq!(rights.missing.len(), 4);
         assert!(rights.fact().is_in_the_way());
+    }
+
+    #[test]
+    fn rights_are_for_a_group_and_never_for_a_file_that_all_may_run() {
+        let lacks = Rights::parse(&status(1000, "0", 0), true);
+        let remedy = lacks.fact().remedy.expect("what to do");
+        let group = remedy.find("chgrp waggle").expect("a group");
+        let mode = remedy.find("chmod 0750").expect("a mode without others");
+        let given = remedy.find("setcap").expect("the rights");
+        assert!(group < given && mode < given, "{remedy}");
+        assert!(remedy.contains("contrib/waggle-watch.service"), "{remedy}");
+        let open = Rights {
+            open_to_all: true,
+            ..Rights::parse(&status(1000, "000001ffffffffff", 0), true)
+        };
+        assert_eq!(open.fact().ok, Some(false));
+        assert!(open.fact().reason.unwrap().contains("every user"));
     }
 
     #[test]

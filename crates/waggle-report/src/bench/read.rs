@@ -9,6 +9,9 @@ use crate::quantity::count;
 use crate::run::{ReadError, Run, shell_line};
 use crate::summary::ended;
 
+/// Most intervals that are shown: a day of one a second, and more.
+const INTERVALS_MAX: usize = 100_000;
+
 /// Steps of a density to a factor of ten.
 const PER_DECADE: u32 = 120;
 
@@ -56,8 +59,16 @@ impl BenchReport {
     }
 
     fn read_samples(&mut self, run: &Run) -> Result<(), ReadError> {
-        let samples = run.samples()?;
-        self.intervals = samples.values.iter().filter_map(interval).collect();
+        let mut left_out = 0_u64;
+        let samples = run.each_sample(|value| match interval(&value) {
+            Some(_) if self.intervals.len() >= INTERVALS_MAX => left_out += 1,
+            Some(interval) => self.intervals.push(interval),
+            None => {}
+        })?;
+        if left_out > 0 {
+            let note = format!("{} intervals at the end are left out.", count(left_out));
+            self.notes.push(note);
+        }
         if samples.damaged > 0 {
             self.notes.push(format!(
                 "{} damaged lines of samples are left out.",

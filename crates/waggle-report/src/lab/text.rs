@@ -1,5 +1,7 @@
 //! The lab report as text for a terminal.
 
+use waggle_foreign::is_harmful;
+
 use super::{Arm, ArmKind, Difference, LabReport, Ratio, headline};
 use crate::quantity::{bytes, count, decimals, plain, seconds, signed};
 use crate::table::{Table, WIDTH};
@@ -185,7 +187,7 @@ fn percent(ratio: f64) -> String {
 pub fn wrapped(text: &str, width: usize, indent: &str) -> String {
     let text: String = text
         .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_harmful(c) { ' ' } else { c })
         .collect();
     let mut lines = String::new();
     let mut line = String::new();

@@ -3,6 +3,7 @@
 //! Invariant: strings of a run are foreign; times are shown in the unit that is named.
 
 use serde_json::{Value, json};
+use waggle_foreign::is_harmful;
 
 use super::sums::{FunctionSum, functions, groups, totals};
 use super::words::{self, statement_words};
@@ -259,7 +260,7 @@ fn accounted(report: &ProfileReport) -> Vec<String> {
 fn one_line(text: &str) -> String {
     let text: String = text
         .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_harmful(c) { ' ' } else { c })
         .collect();
     cell_text(&text)
 }
@@ -391,7 +392,7 @@ fn group_grid(report: &ProfileReport, what: &str, name: Name) -> Option<String> 
 
 /// A name on one line, of a length that can be read.
 pub(super) fn short(name: &str) -> String {
-    let tame = name.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let tame = name.chars().map(|c| if is_harmful(c) { ' ' } else { c });
     let mut text: String = tame.take(NAME_CHARS_MAX).collect();
     if name.chars().nth(NAME_CHARS_MAX).is_some() {
         text.push('…');

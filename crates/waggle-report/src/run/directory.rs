@@ -1,13 +1,13 @@
 //! The writing side of a run directory.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::ReopenError;
+use super::redact::{is_secret_name, redact_settings};
 use super::{
     FORMAT_VERSION, HISTOGRAM_FOLDER, JsonLines, LAB_FILE, Outcome, PAGE_FILE, RESULT_FILE,
     RUN_FILE, Run, RunError, RunFacts, SAMPLES_FILE, STUDY_FILE, TRACE_FILE, TUNE_FILE,
@@ -35,7 +35,7 @@ impl RunDir {
     /// # Errors
     /// When a directory or file cannot be created; the error names it and says what to try.
     pub fn create(root: &Path, verb: &str, name: &str) -> Result<Self, RunError> {
-        fs::create_dir_all(root)
+        waggle_files::create_dir_all(root)
             .map_err(|source| RunError::new("create the directory", root, false, source))?;
         let started = Timestamp::now();
         let path = create_unique(root, &directory_name(started, verb, name))?;
@@ -121,7 +121,7 @@ impl RunDir {
     /// When the file cannot be written; a histogram of that name from before stays in place.
     pub fn write_histogram(&self, name: &str, v2: &[u8]) -> Result<(), RunError> {
         let folder = self.path.join(HISTOGRAM_FOLDER);
-        fs::create_dir_all(&folder)
+        waggle_files::create_dir_all(&folder)
             .map_err(|source| RunError::new("create the directory", &folder, true, source))?;
         replace(&folder.join(format!("{}.hdr", file_name(name))), v2, true)
     }
@@ -234,34 +234,32 @@ fn to_json(value: &impl Serialize) -> io::Result<Vec<u8>> {
 
 fn write_facts(directory: &Path, facts: &RunFacts, kept: bool) -> Result<(), RunError> {
     let path = directory.join(RUN_FILE);
-    let bytes = to_json(facts).map_err(|source| RunError::new("write", &path, kept, source))?;
+    let mut facts = facts.clone();
+    for (name, value) in &mut facts.settings {
+        let mut pair = serde_json::json!([name, value.take()]);
+        redact_settings(&mut pair);
+        *value = pair[1].take();
+    }
+    let server = facts.server.iter_mut();
+    for (name, value) in server.flat_map(|server| &mut server.variables) {
+        if is_secret_name(name) && !value.is_empty() {
+            "***".clone_into(value);
+        }
+    }
+    let bytes = to_json(&facts).map_err(|source| RunError::new("write", &path, kept, source))?;
     replace(&path, &bytes, kept)
 }
 
 /// Replaces a file by rename, so that a reader sees the old content or the new, never a mixture.
 fn replace(path: &Path, bytes: &[u8], kept: bool) -> Result<(), RunError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = PathBuf::from(temporary);
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        // Without this, a crash after the rename could leave an empty file in place of the old.
-        file.sync_data()
-    });
-    written
-        .and_then(|()| fs::rename(&temporary, path))
-        .map_err(|source| {
-            // The half-written copy is of no use, and on a full disk its space is needed.
-            let _ = fs::remove_file(&temporary);
-            RunError::new("write", path, kept, source)
-        })
+    waggle_files::replace(path, bytes).map_err(|source| RunError::new("write", path, kept, source))
 }
 
 fn create_unique(root: &Path, name: &str) -> Result<PathBuf, RunError> {
     let mut path = root.join(name);
     let mut number = 1_u32;
     loop {
-        match fs::create_dir(&path) {
+        match waggle_files::create_dir(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 10_000 => {
                 number += 1;

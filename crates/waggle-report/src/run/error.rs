@@ -118,6 +118,20 @@ pub enum ReadError {
     },
 }
 
+impl ReadError {
+    /// Of what the system, or a bound, said of a file.
+    pub(super) fn of(path: &Path, cause: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match cause.kind() {
+            io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidInput => Self::Damaged {
+                path,
+                reason: cause.to_string(),
+            },
+            _ => Self::Io { path, cause },
+        }
+    }
+}
+
 /// A run could not be taken up again.
 #[derive(Debug, Error)]
 pub enum ReopenError {

@@ -27,10 +27,7 @@ pub struct JsonLines {
 impl JsonLines {
     /// Creates the file, which must not exist.
     pub(crate) fn create(path: &Path) -> Result<Self, RunError> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(path)
+        let file = waggle_files::create_new(path, OpenOptions::new().append(true))
             .map_err(|source| RunError::new("create", path, true, source))?;
         Ok(Self {
             path: path.to_path_buf(),
@@ -45,12 +42,7 @@ impl JsonLines {
     /// end, which a kill leaves, is cut off.
     pub(crate) fn reopen(path: &Path) -> Result<Self, RunError> {
         let opened = |action| move |source| RunError::new(action, path, true, source);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(opened("open"))?;
+        let mut file = super::bounded::open_to_append(path).map_err(opened("open"))?;
         let length = whole_lines(&mut file).map_err(opened("read"))?;
         file.set_len(length).map_err(opened("shorten"))?;
         Ok(Self {

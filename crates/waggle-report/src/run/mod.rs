@@ -9,6 +9,7 @@
 //! leaves everything before it as it was. A run that was killed can be taken up again with
 //! [`RunDir::reopen`].
 
+mod bounded;
 mod directory;
 mod error;
 mod facts;
@@ -16,12 +17,13 @@ mod lines;
 mod reader;
 mod redact;
 
+pub use bounded::LinesRead;
 pub use directory::RunDir;
 pub use error::{ReadError, ReopenError, RunError};
 pub use facts::{FORMAT_VERSION, Outcome, RunFacts, ServerFacts};
 pub use lines::JsonLines;
 pub use reader::{Lines, Run, profile_file};
-pub use redact::{redact_argv, shell_line};
+pub use redact::{is_secret_name, redact_argv, shell_line};
 
 /// File name of the versioned facts of a run.
 pub const RUN_FILE: &str = "run.json";

@@ -1,12 +1,17 @@
 //! The reading side of a run directory. Its bytes are foreign: they are bounded, and never panic.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use waggle_foreign::Printable;
 
+use super::bounded::{
+    self, DOCUMENT_BYTES_MAX, FACTS_BYTES_MAX, FILES_MAX, HISTOGRAM_BYTES_MAX, LinesRead,
+    MEMORY_MAX,
+};
 use super::{
     FORMAT_VERSION, HISTOGRAM_FOLDER, LAB_FILE, PROFILE_FILE, RESULT_FILE, RUN_FILE, ReadError,
     RunFacts, SAMPLES_FILE, STUDY_FILE, TRACE_FILE, TUNE_FILE,
@@ -16,9 +21,6 @@ use crate::profile::ProfilePart;
 use crate::study::{STUDY_FORMAT_VERSION, StudyReport};
 use crate::trace::{TRACE_FORMAT_VERSION, TraceReport};
 use crate::tune::{TUNE_FORMAT_VERSION, TuneReport};
-
-/// Longest JSON document or line that is read; more is damage, not data.
-const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// A run directory being read. It may still be running, or have been killed.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl Run {
             _ => path,
         };
         let file = path.join(RUN_FILE);
-        match fs::metadata(&file) {
+        match fs::symlink_metadata(&file) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_dir() => {
                 let runs_inside = runs_inside(path);
@@ -66,7 +68,7 @@ impl Run {
                 });
             }
         }
-        let value: Value = read_json(&file)?;
+        let value: Value = read_json(&file, FACTS_BYTES_MAX)?;
         let found = value
             .get("format_version")
             .and_then(Value::as_u64)
@@ -85,7 +87,7 @@ impl Run {
         }
         let facts = serde_json::from_value(value).map_err(|error| ReadError::Damaged {
             path: file,
-            reason: error.to_string(),
+            reason: Printable::of(&error.to_string()).into_string(),
         })?;
         Ok(Self {
             path: path.to_path_buf(),
@@ -116,13 +118,44 @@ impl Run {
     /// # Errors
     /// When the file is there and cannot be read.
     pub fn lines(&self, file: &str) -> Result<Lines, ReadError> {
-        let path = self.path.join(file);
-        match File::open(&path) {
-            Ok(file) => {
-                read_lines(BufReader::new(file)).map_err(|cause| ReadError::Io { path, cause })
+        let mut values = Vec::new();
+        let mut memory = 0;
+        let read = self.each(file, |value, line| {
+            memory += bounded::memory_of(line);
+            if memory > MEMORY_MAX {
+                let why = "its lines are more than can be held at once";
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Lines::default()),
-            Err(cause) => Err(ReadError::Io { path, cause }),
+            values.push(value);
+            Ok(())
+        })?;
+        Ok(Lines {
+            values,
+            damaged: read.damaged,
+            half_written: read.half_written,
+        })
+    }
+
+    /// Hands each sample to `take`, in the order written, without holding the others.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn each_sample(&self, mut take: impl FnMut(Value)) -> Result<LinesRead, ReadError> {
+        self.each(SAMPLES_FILE, |value, _| {
+            take(value);
+            Ok(())
+        })
+    }
+
+    fn each(
+        &self,
+        file: &str,
+        take: impl FnMut(Value, &[u8]) -> io::Result<()>,
+    ) -> Result<LinesRead, ReadError> {
+        let path = self.path.join(file);
+        match bounded::each_line(&path, take) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(LinesRead::default()),
+            read => read.map_err(|cause| ReadError::of(&path, cause)),
         }
     }
 
@@ -170,6 +203,7 @@ impl Run {
             .flatten()
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .filter_map(|file| Some(profile_name(&file)?.to_owned()))
+            .take(FILES_MAX)
             .collect();
         names.sort();
         let mut parts = Vec::with_capacity(names.len());
@@ -208,6 +242,7 @@ impl Run {
             .flatten()
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .filter_map(|name| Some(name.strip_suffix(".hdr")?.to_owned()))
+            .take(FILES_MAX)
             .collect();
         names.sort();
         names
@@ -218,7 +253,16 @@ impl Run {
     /// # Errors
     /// When there is no such histogram or it cannot be read.
     pub fn histogram(&self, name: &str) -> Result<Vec<u8>, ReadError> {
-        read_bounded(&self.path.join(HISTOGRAM_FOLDER).join(format!("{name}.hdr")))
+        let path = self.path.join(HISTOGRAM_FOLDER).join(format!("{name}.hdr"));
+        bounded::bytes(&path, HISTOGRAM_BYTES_MAX).map_err(|cause| ReadError::of(&path, cause))
+    }
+
+    /// The bytes of a document of the run, such as a profile, undecoded.
+    ///
+    /// # Errors
+    /// When it is not there, cannot be read, or is larger than any that a run writes.
+    pub fn document_bytes(&self, file: &str) -> Result<Vec<u8>, ReadError> {
+        document_bytes(&self.path.join(file), DOCUMENT_BYTES_MAX)
     }
 
     fn known(&self, file: &str, found: u32, known: u32) -> Result<(), ReadError> {
@@ -234,10 +278,9 @@ impl Run {
 
     fn document<T: DeserializeOwned>(&self, file: &str) -> Result<Option<T>, ReadError> {
         let path = self.path.join(file);
-        if path.exists() {
-            read_json(&path).map(Some)
-        } else {
-            Ok(None)
+        match fs::symlink_metadata(&path) {
+            Ok(_) => read_json(&path, DOCUMENT_BYTES_MAX).map(Some),
+            Err(_) => Ok(None),
         }
     }
 }
@@ -260,58 +303,24 @@ fn profile_name(file: &str) -> Option<&str> {
     name.strip_suffix(end)?.strip_suffix('.')
 }
 
-fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
-    let damaged = |reason: String| ReadError::Damaged {
-        path: path.to_path_buf(),
-        reason,
-    };
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|cause| ReadError::Io {
+fn document_bytes(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+    let bytes = bounded::bytes(path, bytes_max).map_err(|cause| ReadError::of(path, cause))?;
+    if bounded::memory_of(&bytes) > MEMORY_MAX {
+        return Err(ReadError::Damaged {
             path: path.to_path_buf(),
-            cause,
-        })?;
-    if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
-        return Err(damaged(format!(
-            "it is larger than {DOCUMENT_BYTES_MAX} bytes"
-        )));
+            reason: "it has more parts than any document of a run".into(),
+        });
     }
     Ok(bytes)
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
-    serde_json::from_slice(&read_bounded(path)?).map_err(|error| ReadError::Damaged {
+fn read_json<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<T, ReadError> {
+    let bytes = document_bytes(path, bytes_max)?;
+    serde_json::from_slice(&bytes).map_err(|error| ReadError::Damaged {
         path: path.to_path_buf(),
-        reason: error.to_string(),
+        // It may quote what stands there.
+        reason: Printable::of(&error.to_string()).into_string(),
     })
-}
-
-fn read_lines(mut source: impl BufRead) -> io::Result<Lines> {
-    let mut lines = Lines::default();
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let count = (&mut source)
-            .take(DOCUMENT_BYTES_MAX)
-            .read_until(b'\n', &mut line)?;
-        if count == 0 {
-            return Ok(lines);
-        }
-        if line.pop_if(|byte| *byte == b'\n').is_none() {
-            if count as u64 == DOCUMENT_BYTES_MAX {
-                lines.damaged += 1;
-                source.skip_until(b'\n')?;
-            } else {
-                lines.half_written = true;
-            }
-            continue;
-        }
-        match serde_json::from_slice(&line) {
-            Ok(value) => lines.values.push(value),
-            Err(_) => lines.damaged += 1,
-        }
-    }
 }
 
 fn runs_inside(path: &Path) -> Vec<String> {
@@ -321,6 +330,7 @@ fn runs_inside(path: &Path) -> Vec<String> {
         .filter_map(Result::ok)
         .filter(|entry| entry.path().join(RUN_FILE).is_file())
         .filter_map(|entry| entry.file_name().into_string().ok())
+        .map(|name| Printable::of(&name).into_string())
         .collect();
     // Names begin with the time, so the order of names is the order of starts.
     names.sort_by(|left, right| right.cmp(left));

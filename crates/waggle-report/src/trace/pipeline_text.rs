@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use waggle_foreign::is_harmful;
+
 use super::drawing::{Bar, carriers, draw};
 use super::pipeline::{PipelineGroup, PipelineReport, PipelineStage};
 use super::{TraceFacts, cost, pipeline_slow_text, slices_text};
@@ -37,7 +39,7 @@ pub(super) fn text(report: &PipelineReport, width: usize) -> String {
     }
     text += &foot(&report.facts);
     // Names are foreign: of threads, functions, files. They command no terminal.
-    let plain = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+    let plain = |c: char| if is_harmful(c) && c != '\n' { ' ' } else { c };
     text.chars().map(plain).collect()
 }
 

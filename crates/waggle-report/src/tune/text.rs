@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use waggle_foreign::is_harmful;
+
 use super::{TuneConfiguration, TuneGuardReading, TuneInterval, TuneReport, TuneStage};
 use crate::quantity::{decimals, plain, seconds, signed};
 use crate::table::{Table, WIDTH};
@@ -183,6 +185,6 @@ pub(super) fn guard_words(reading: &TuneGuardReading) -> String {
 /// Strings of a run are foreign: nothing in them commands the terminal.
 fn clean(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_harmful(c) { ' ' } else { c })
         .collect()
 }

@@ -90,6 +90,11 @@ pub(super) fn keep_other_threads(mask: &Mask) -> io::Result<()> {
     keep_all_but(Some(own), std::process::id(), mask)
 }
 
+/// Keeps all threads of a process but its first one to `mask`.
+pub(super) fn keep_further_threads(pid: u32, mask: &Mask) -> io::Result<()> {
+    keep_all_but(Some(pid), pid, mask)
+}
+
 fn keep_all_but(spared: Option<u32>, pid: u32, mask: &Mask) -> io::Result<()> {
     let mut done: Vec<u32> = spared.into_iter().collect();
     loop {

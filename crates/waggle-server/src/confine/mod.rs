@@ -90,7 +90,8 @@ pub struct Confinement {
     applied: Vec<String>,
     refused: Vec<String>,
     members: Vec<Member>,
-    threads_kept_off: bool,
+    /// This process, and another that works for it.
+    kept_off: Option<Option<u32>>,
 }
 
 /// A process in it, and where it was before.
@@ -113,7 +114,7 @@ impl Confinement {
             applied: Vec::new(),
             refused: Vec::new(),
             members: Vec::new(),
-            threads_kept_off: false,
+            kept_off: None,
         };
         if let Some(cpus) = limits.cpus {
             made.limit_cpus(cpus);
@@ -251,12 +252,13 @@ impl Confinement {
 
     /// Keeps every thread of this process but the calling one off the chosen processors: a load
     /// that shares them would be part of what it measures. Threads that start later are not kept
-    /// off, nor are processes that the calling thread starts. Returns the processors that are left;
+    /// off, nor are processes that the calling thread starts. The same goes for the process `also`,
+    /// in which the load may run, and its first thread. Returns the processors that are left;
     /// all, if there are no others.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn keep_threads_off(&mut self) -> io::Result<Vec<u32>> {
+    pub fn keep_threads_off(&mut self, also: Option<u32>) -> io::Result<Vec<u32>> {
         let all = affinity::at_first()?.processors();
         let others: Vec<u32> = all
             .iter()
@@ -266,8 +268,12 @@ impl Confinement {
         if others.is_empty() || others == all {
             return Ok(all);
         }
-        self.threads_kept_off = true;
-        affinity::keep_other_threads(&affinity::Mask::of_processors(&others))?;
+        self.kept_off = Some(also);
+        let mask = affinity::Mask::of_processors(&others);
+        affinity::keep_other_threads(&mask)?;
+        if let Some(pid) = also {
+            affinity::keep_further_threads(pid, &mask)?;
+        }
         Ok(others)
     }
 
@@ -296,10 +302,13 @@ impl Confinement {
 
 impl Drop for Confinement {
     fn drop(&mut self) {
-        if self.threads_kept_off
+        if let Some(also) = self.kept_off
             && let Ok(mask) = affinity::at_first()
         {
             let _ = affinity::keep_other_threads(&mask);
+            if let Some(pid) = also {
+                let _ = affinity::keep_further_threads(pid, &mask);
+            }
         }
         for member in &self.members {
             for before in member.before.iter().flatten() {

@@ -137,10 +137,10 @@ fn threads_of_this_process_keep_off_and_come_back() {
             say.send(affinity::of(0).unwrap().processors()).unwrap();
         }
     });
-    let left = confinement.keep_threads_off().unwrap();
+    let left = confinement.keep_threads_off(None).unwrap();
     let mut second = Confinement::new(&cpus(1), Path::new("/"));
     assert_eq!(second.cpus(), confinement.cpus());
-    assert_eq!(second.keep_threads_off().unwrap(), left);
+    assert_eq!(second.keep_threads_off(None).unwrap(), left);
     tell.send(()).unwrap();
     assert_eq!(said.recv().unwrap(), left);
     assert_eq!(affinity::of(0).unwrap().processors(), all);

@@ -4,13 +4,12 @@
 //! root, never through a link out of it, and never so that opening or reading could hang; files,
 //! their size and how deep they include each other are bounded.
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsRawFd;
 use std::path::Path;
+
+use waggle_foreign::open_in_root;
 
 use crate::process::proc_path;
 
@@ -25,7 +24,6 @@ const DEPTH_MAX: usize = 10;
 pub(super) struct Settings {
     pub(super) port: Option<u16>,
     pub(super) socket: Option<String>,
-    pub(super) bind_address: Option<String>,
     pub(super) is_off_network: bool,
 }
 
@@ -49,7 +47,7 @@ impl Settings {
     }
 
     /// The same with the files given by functions: the text of a file, the files of a directory.
-    fn from(
+    pub(super) fn from(
         args: &[String],
         read: impl Fn(&str) -> Option<String>,
         list: impl Fn(&str) -> Vec<String>,
@@ -118,7 +116,6 @@ impl Settings {
             // 0 is the built-in default to a server, which is what no setting is, too.
             "port" => self.port = value_or_empty.parse().ok().filter(|port| *port != 0),
             "socket" => self.socket = value.map(str::to_owned).filter(|s| !s.is_empty()),
-            "bind-address" => self.bind_address = value.map(str::to_owned),
             "skip-networking" => {
                 let value = value_or_empty.to_ascii_lowercase();
                 self.is_off_network = !matches!(value.as_str(), "0" | "off" | "false");
@@ -209,10 +206,7 @@ fn unquoted(value: &str) -> &str {
 
 /// The text of a file as process `pid` sees it; nothing for what is no ordinary file there.
 pub(super) fn read_in_root(pid: u32, path: &str) -> Option<String> {
-    let file = open_in_root(pid, path, 0)?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
+    let file = open_in_root(pid, Path::new(path), 0).ok()?;
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -220,7 +214,7 @@ pub(super) fn read_in_root(pid: u32, path: &str) -> Option<String> {
 
 /// The option files of a directory as process `pid` sees it, in the order of their names.
 fn list_in_root(pid: u32, dir: &str) -> Vec<String> {
-    let Some(opened) = open_in_root(pid, dir, libc::O_DIRECTORY) else {
+    let Ok(opened) = open_in_root(pid, Path::new(dir), libc::O_DIRECTORY) else {
         return Vec::new();
     };
     let Ok(entries) = fs::read_dir(format!("/proc/self/fd/{}", opened.as_raw_fd())) else {
@@ -237,36 +231,6 @@ fn list_in_root(pid: u32, dir: &str) -> Vec<String> {
         .into_iter()
         .map(|name| format!("{dir}/{name}"))
         .collect()
-}
-
-/// Opens a path in the root of process `pid`, links and all, without waiting (for a pipe) and
-/// without leaving that root.
-fn open_in_root(pid: u32, path: &str, flags: libc::c_int) -> Option<File> {
-    let root = fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
-        .open(proc_path(pid, "root"))
-        .ok()?;
-    let path = CString::new(Path::new(path).as_os_str().as_bytes()).ok()?;
-    // SAFETY: open_how is plain numbers, for which zero is a value.
-    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-    let flags = flags | libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-    how.flags = u64::from(flags.cast_unsigned());
-    how.resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
-    // SAFETY: the path ends with a zero byte and `how` has the size given, both for the length
-    // of the call.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            root.as_raw_fd(),
-            path.as_ptr(),
-            &raw const how,
-            size_of::<libc::open_how>(),
-        )
-    };
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the descriptor is new and nobody else's.
-    Some(unsafe { File::from_raw_fd(fd) })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::fs;
 
 use serde::Serialize;
+use waggle_foreign::{Printable, read_proc};
 
 use super::option_files::read_in_root;
 use crate::process::proc_path;
@@ -28,7 +29,7 @@ pub struct Whereabouts {
 impl Whereabouts {
     /// Of process `pid`; what may not be read is left out.
     pub(super) fn of(pid: u32) -> Self {
-        let groups = fs::read_to_string(proc_path(pid, "cgroup")).unwrap_or_default();
+        let groups = read_proc(proc_path(pid, "cgroup")).unwrap_or_default();
         let (control_group, container) = control_group(&groups);
         let own = network(std::process::id());
         let network = network(pid);
@@ -65,7 +66,7 @@ fn network(pid: u32) -> Option<u64> {
 }
 
 /// The group, and the container's id in it, by the text of `/proc/PID/cgroup`.
-fn control_group(text: &str) -> (Option<String>, Option<String>) {
+pub(super) fn control_group(text: &str) -> (Option<String>, Option<String>) {
     let mut chosen: Option<&str> = None;
     for line in text.lines() {
         // number:controllers:path
@@ -91,13 +92,13 @@ fn control_group(text: &str) -> (Option<String>, Option<String>) {
         .and_then(words)
         .or_else(|| text.lines().find_map(words));
     (
-        chosen.map(|path| path.chars().take(4096).collect()),
+        chosen.map(|path| Printable::of(path).into_string()),
         container,
     )
 }
 
 /// The first word, if it is a name as hosts have.
-fn plain_name(text: &str) -> Option<String> {
+pub(super) fn plain_name(text: &str) -> Option<String> {
     let name = text.split_ascii_whitespace().next()?;
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
     (name.len() <= 64 && name.bytes().all(is_plain)).then(|| name.to_owned())

@@ -13,26 +13,33 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use super::account::give;
+
 /// Zeros are looked for in pieces of this size.
 const PIECE_BYTES: usize = 64 * 1024;
 /// What a piece is compared with: as one comparison of memory, it costs little in any build.
 static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 
-/// Copies a directory of plain files and directories. Entries of its top that `is_left` says so of
-/// are left out: below that, a name may be a table's.
+/// Copies a directory of plain files and directories, for this user or for `owner`. Entries of its
+/// top that `is_left` says so of are left out: below that, a name may be a table's.
+///
+/// Links are not followed, which the server that `from` was made by may have put there.
 pub(super) fn copy_tree(
     from: &Path,
     to: &Path,
+    owner: Option<u32>,
     is_left: &dyn Fn(&OsStr) -> bool,
 ) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(to)?;
     let mut buffer = vec![0u8; 16 * PIECE_BYTES];
-    copy_entries(from, to, is_left, &mut buffer)
+    copy_entries(from, to, owner, is_left, &mut buffer)?;
+    give(to, owner)
 }
 
 fn copy_entries(
     from: &Path,
     to: &Path,
+    owner: Option<u32>,
     is_left: &dyn Fn(&OsStr) -> bool,
     buffer: &mut [u8],
 ) -> io::Result<()> {
@@ -45,22 +52,26 @@ fn copy_entries(
         }
         if kind.is_dir() {
             fs::DirBuilder::new().mode(0o700).create(&target)?;
-            copy_entries(&entry.path(), &target, &|_| false, buffer)?;
+            copy_entries(&entry.path(), &target, owner, &|_| false, buffer)?;
+            give(&target, owner)?;
         } else if kind.is_file() {
-            copy_file(&entry.path(), &target, buffer)?;
+            copy_file(&entry.path(), &target, owner, buffer)?;
         }
     }
     Ok(())
 }
 
-fn copy_file(from: &Path, to: &Path, buffer: &mut [u8]) -> io::Result<()> {
-    let source = File::open(from)?;
+fn copy_file(from: &Path, to: &Path, owner: Option<u32>, buffer: &mut [u8]) -> io::Result<()> {
+    let source = open_plain(from)?;
     let facts = source.metadata()?;
     let target = File::options()
         .write(true)
         .create_new(true)
         .mode(facts.permissions().mode() & 0o777)
         .open(to)?;
+    if owner.is_some() {
+        std::os::unix::fs::fchown(&target, owner, owner)?;
+    }
     target.set_len(facts.len())?;
     let mut written = 0;
     let mut at = 0;
@@ -87,6 +98,23 @@ fn copy_file(from: &Path, to: &Path, buffer: &mut [u8]) -> io::Result<()> {
         allocate(&target, facts.len())
     } else {
         Ok(())
+    }
+}
+
+/// Opens a plain file that a server may have put in place of another: no link is followed, and a
+/// FIFO is not waited for.
+pub(super) fn open_plain(path: &Path) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other(format!(
+            "{} is no plain file",
+            path.display()
+        )))
     }
 }
 
@@ -147,7 +175,7 @@ mod tests {
         holes.write_all_at(b"x", 700_000).unwrap();
 
         let to = dir.path().join("to");
-        copy_tree(&from, &to, &|name| name == "auto.cnf").unwrap();
+        copy_tree(&from, &to, None, &|name| name == "auto.cnf").unwrap();
         for name in ["inner/redo", "inner/auto.cnf", "empty", "key", "holes"] {
             assert_eq!(
                 fs::read(from.join(name)).unwrap(),

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use super::copy::open_plain;
 use super::guardian::Command;
 use super::{STOP_PATIENCE, Sandbox, SandboxError, SandboxSpec, registry};
 
@@ -74,10 +75,7 @@ impl Sandbox {
 /// Refuses what is no data directory, and one that a server has open.
 fn check_unused(datadir: &Path) -> Result<(), SandboxError> {
     let space = datadir.join("ibdata1");
-    let in_use = File::options()
-        .read(true)
-        .open(&space)
-        .and_then(|file| is_locked(&file));
+    let in_use = open_plain(&space).and_then(|file| is_locked(&file));
     match in_use {
         Ok(false) => Ok(()),
         Ok(true) => Err(SandboxError::DataInUse {

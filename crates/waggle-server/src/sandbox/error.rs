@@ -68,6 +68,17 @@ pub enum SandboxError {
         /// The directory.
         datadir: PathBuf,
     },
+    /// The server's user cannot get to where the server is to be.
+    #[error(
+        "a throw-away server cannot be made in {dir}: it runs as a user of its own, who may not \
+         enter {barred}; choose a directory that others may go through, such as /var/tmp"
+    )]
+    NotReachable {
+        /// Where the server was to be made.
+        dir: PathBuf,
+        /// The first part of the path that is closed.
+        barred: PathBuf,
+    },
     /// The path of the Unix socket would be longer than the kernel allows.
     #[error("the socket path {path} is longer than 107 bytes: choose a shorter directory or name")]
     PathTooLong {

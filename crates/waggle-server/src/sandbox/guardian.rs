@@ -22,6 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::account::Account;
 use super::child::{self, Prepared, Step};
 use crate::install::InstalledServer;
 use crate::pidfd::wait_readable;
@@ -34,6 +35,8 @@ pub(super) struct Launch<'a> {
     pub(super) args: Vec<String>,
     /// A root to change to, in a mount namespace of its own.
     pub(super) root: Option<RootPlan>,
+    /// Whom it runs as; `None`: as this process does.
+    pub(super) account: Option<&'a Account>,
     /// Where its output goes.
     pub(super) log: &'a File,
     /// Held as long as the guardian lives.

@@ -4,22 +4,47 @@
 //! when, as does `data`. Invariant: a server that failed of itself is an error with its own words,
 //! and its log is kept.
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::copy::open_plain;
 use super::guardian::{self, Command, Guardian, Launch, RootPlan, ServerExit};
 use super::port::Port;
-use super::{STOP_PATIENCE, Sandbox, SandboxError, log, ready, registry, settings};
+use super::{STOP_PATIENCE, Sandbox, SandboxError, log, ready, registry, rundir, settings};
+use crate::Flavour;
 
 /// How long a server may take until it answers.
 const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The server's first statements, below its directory, until it answers.
+const INIT_FILE: &str = "init.sql";
+/// The longest file of first statements that is taken from a user, bytes.
+const INIT_FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Gives root its password, on this server alone: nothing of it is in the binary log. Servers run
+/// these before they accept a connection.
+fn password_statements(flavour: Flavour, password: &str) -> String {
+    let mut sql = String::from("SET SESSION sql_log_bin = 0;\n");
+    let hosts: &[&str] = match flavour {
+        Flavour::MySql => &["localhost"],
+        Flavour::MariaDb => &["localhost", "127.0.0.1", "::1"],
+    };
+    for host in hosts {
+        sql.push_str(&format!(
+            "ALTER USER IF EXISTS 'root'@'{host}' IDENTIFIED BY '{password}';\n"
+        ));
+    }
+    sql.push_str("SET SESSION sql_log_bin = 1;\n");
+    sql
+}
 
 impl Sandbox {
     /// Starts the server process in the directory that is there, and waits until it answers.
     pub(super) fn launch(
         &mut self,
         settings: &[(String, String)],
-        port: Port,
+        port: Option<Port>,
     ) -> Result<(), SandboxError> {
         let io = |doing: &str| SandboxError::io(doing.to_owned());
         let Some(run) = &self.run else {
@@ -33,17 +58,26 @@ impl Sandbox {
             Some(root) => root.inside(&dir.join(leaf)),
             None => dir.join(leaf),
         };
-        let socket = inside("mysqld.sock");
+        let socket = inside(rundir::SOCKET);
+        let init = self.first_statements(settings)?;
+        if let Some(statements) = &init {
+            run.write_readable(INIT_FILE, statements)
+                .map_err(io("cannot write the server's first statements"))?;
+        }
+        let init_file = init.map(|_| inside(INIT_FILE));
         let args = settings::arguments(
             self.entry.flavour,
             settings,
             &settings::Places {
                 datadir: &inside("data"),
                 tmpdir: &inside("tmp"),
+                files: &inside("files"),
                 socket: &socket,
-                pid_file: &inside("mysqld.pid"),
-                port: port.number,
+                pid_file: &inside("run/mysqld.pid"),
+                init_file: init_file.as_deref(),
+                port: port.as_ref().map(|port| port.number),
             },
+            self.account.is_some(),
         );
         let log = run.open_log().map_err(io("cannot open the server's log"))?;
         let log_from = log.metadata().map_or(0, |facts| facts.len());
@@ -52,6 +86,7 @@ impl Sandbox {
             program: self.server.exe_inside(),
             args,
             root,
+            account: self.account.as_ref(),
             log: &log,
             lock: run.lock(),
             // The lock goes last: a removal that is cut short is finished by the next sweep.
@@ -69,7 +104,33 @@ impl Sandbox {
             Instant::now() + START_PATIENCE,
         )
         .map_err(io("cannot run the server"))?;
+        run.remove(INIT_FILE)
+            .map_err(io("cannot remove the server's first statements"))?;
         self.judge_start(outcome, guardian, log_from)
+    }
+
+    /// What the server runs before it accepts a connection: the password, unless its data has it
+    /// from an earlier start, and the file that the user named.
+    fn first_statements(
+        &self,
+        settings: &[(String, String)],
+    ) -> Result<Option<Vec<u8>>, SandboxError> {
+        let mut statements = Vec::new();
+        if !self.has_password {
+            let password = self.password.expose();
+            statements.extend(password_statements(self.entry.flavour, password).into_bytes());
+        }
+        let own = settings::init_file(settings);
+        if let Some(path) = &own {
+            let doing = format!("cannot read the init-file {}", path.display());
+            let read = open_plain(path).and_then(|file| {
+                file.take(INIT_FILE_BYTES_MAX)
+                    .read_to_end(&mut statements)
+                    .map(drop)
+            });
+            read.map_err(SandboxError::io(doing))?;
+        }
+        Ok((!statements.is_empty()).then_some(statements))
     }
 
     fn judge_start(
@@ -82,6 +143,7 @@ impl Sandbox {
         let message = |what: &Self| log::failure(&what.entry.log, log_from);
         match outcome {
             ready::Outcome::Answers(version) => {
+                self.has_password = true;
                 self.entry.version = version;
                 self.entry.pid = guardian.server_pid();
                 self.entry.guardian_pid = guardian.pid();

@@ -1,13 +1,17 @@
 //! Throw-away MySQL and MariaDB servers: fast to start, gone with the process that started them.
 //!
 //! [`Sandbox::start`] copies a data directory that was made once per server build (`template`,
-//! `copy`), runs the server under a guardian process (`guardian`, `child`) in a directory of its
-//! own (`rundir`) with settings that keep it there (`settings`, `launch`), waits until it answers
-//! (`ready`) and publishes it (`registry`). `data` starts one on what another one left.
+//! `copy`), runs the server under a guardian process (`guardian`, `child`) as a user of its own
+//! (`account`) in a directory of its own (`rundir`) with settings that keep it there (`settings`,
+//! `launch`), waits until it answers (`ready`) and publishes it (`registry`). `data` starts one on
+//! what another one left.
 //!
-//! Invariant: whatever happens to this process or to the server, no process, mount or directory of
-//! a throw-away server is left; only the log of one that failed is, and the error names it.
+//! Invariants: nobody but who started it has its password, and started by root it has no right that
+//! any other user does not have; whatever happens to this process or to the server, no process,
+//! mount or directory of a throw-away server is left; only the log of one that failed is, and the
+//! error names it.
 
+mod account;
 mod child;
 mod copy;
 mod data;
@@ -28,19 +32,21 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use waggle_wire::{Dsn, Endpoint};
+use waggle_wire::{Dsn, Endpoint, Secret, ServerKey};
 
 use crate::Flavour;
 use crate::install::{self, InstalledServer};
+use account::Account;
 use data::Data;
 use guardian::{Guardian, RootPlan};
 use port::Port;
 use registry::ServerEntry;
 use rundir::{RunDir, default_parent};
 
+pub(crate) use account::NUMBERS as DYNAMIC_IDS;
 pub use error::SandboxError;
 pub use guardian::ServerExit;
-pub(crate) use rundir::random_number;
+pub(crate) use rundir::{random_number, random_password, random_word};
 
 /// How long a server may take to shut down before it is killed.
 pub const STOP_PATIENCE: Duration = Duration::from_secs(20);
@@ -61,6 +67,8 @@ pub struct SandboxSpec {
     pub name: Option<String>,
     /// Where to make its directory; `None`: `/tmp`, or `/var/tmp` if that is in memory.
     pub dir: Option<PathBuf>,
+    /// Listen on a port of 127.0.0.1, too, and not on the Unix socket alone.
+    pub tcp: bool,
 }
 
 impl SandboxSpec {
@@ -71,7 +79,15 @@ impl SandboxSpec {
             settings: Vec::new(),
             name: None,
             dir: None,
+            tcp: false,
         }
+    }
+
+    /// Lets it listen on a port of 127.0.0.1, unless a setting says otherwise.
+    #[must_use]
+    pub fn tcp(mut self) -> Self {
+        self.tcp = true;
+        self
     }
 
     /// Adds one server setting.
@@ -92,9 +108,16 @@ pub struct Sandbox {
     settings: Vec<(String, String)>,
     entry: ServerEntry,
     parent: PathBuf,
-    // The order matters: the guardian goes first, then what it left of the directory.
+    password: Secret,
+    /// A copy of its RSA key, for logins over TCP.
+    public_key: Option<PathBuf>,
+    /// Whether its data has the password, as it has once the server has answered.
+    has_password: bool,
+    // The order matters: the guardian goes first, then what it left of the directory, then the
+    // user id, which is free for another server then.
     guardian: Option<Guardian>,
     run: Option<RunDir>,
+    account: Option<Account>,
 }
 
 impl Sandbox {
@@ -120,11 +143,7 @@ impl Sandbox {
             flavour: spec.flavour,
             remedy,
         })?;
-        if let Some(root) = server
-            .root
-            .as_ref()
-            .filter(|_| settings::run_as().is_none())
-        {
+        if let Some(root) = server.root.as_ref().filter(|_| !settings::is_root()) {
             return Err(SandboxError::NeedsRoot { root: root.clone() });
         }
         let parent = match &spec.dir {
@@ -140,25 +159,37 @@ impl Sandbox {
             Some(data) => data.from.to_owned(),
             None => template::ensure(&server, &settings::at_creation(&spec.settings))?,
         };
-        let run = RunDir::create(&parent, &name)?;
+        let account = take_account(&parent)?;
+        let owner = account.as_ref().map(Account::id);
+        let run = RunDir::create(&parent, &name, owner)?;
+        let password = new_password(&run)?;
         let datadir = run.path().join("data");
         let is_left = |entry: &OsStr| {
             let of_the_source = data.as_ref().is_some_and(|data| (data.is_left)(entry));
             of_the_source || template::NOT_COPIED.iter().any(|name| entry == *name)
         };
-        copy::copy_tree(&source, &datadir, &is_left).map_err(SandboxError::io(format!(
+        copy::copy_tree(&source, &datadir, owner, &is_left).map_err(SandboxError::io(format!(
             "cannot copy {} to {}",
             source.display(),
             datadir.display()
         )))?;
-        let port = Port::reserve(settings::port(&spec.settings))?;
+        let public_key = keep_public_key(&run)?;
+        let has_tcp = settings::has_tcp(&spec.settings).unwrap_or(spec.tcp);
+        let port = has_tcp.then(|| Port::reserve(settings::port(&spec.settings)));
+        let port = port.transpose()?;
+        let number = port.as_ref().map(|port| port.number);
+        let tcp = number.map(|port| tcp_dsn(port, &password, public_key.as_deref()));
         let mut sandbox = Self {
-            entry: first_entry(&name, spec, run.path(), port.number),
+            entry: first_entry(&name, spec, run.path(), tcp.as_ref(), &password),
             server,
             settings: spec.settings.clone(),
             parent,
+            password,
+            public_key,
+            has_password: false,
             guardian: None,
             run: Some(run),
+            account,
         };
         let settings = sandbox.settings.clone();
         sandbox.launch(&settings, port)?;
@@ -175,26 +206,40 @@ impl Sandbox {
         let all: Vec<_> = self.settings.iter().chain(settings).cloned().collect();
         settings::check(&all)?;
         self.halt()?;
-        let port = Port::reserve(Some(self.entry.port))?;
-        self.launch(&all, port)
+        let port = self.entry.port.map(|port| Port::reserve(Some(port)));
+        self.launch(&all, port.transpose()?)
     }
 
-    /// How to connect, as root without a password, with the empty schema `sbtest`: over TCP, or
-    /// over the socket if `skip_networking` was set.
+    /// How to connect, as root with the password of its file, with the empty schema `sbtest`: over
+    /// TCP if it has that, else over the socket.
     pub fn dsn(&self) -> Dsn {
-        if settings::is_off_network(&self.settings) {
-            return self.dsn_socket();
+        match self.entry.port {
+            Some(port) => tcp_dsn(port, &self.password, self.public_key.as_deref()),
+            None => self.dsn_socket(),
         }
-        let host = Ipv4Addr::LOCALHOST.to_string();
-        root_dsn(Endpoint::Tcp {
-            host,
-            port: self.entry.port,
-        })
     }
 
     /// The same over the Unix socket, which costs both ends less than TCP.
     pub fn dsn_socket(&self) -> Dsn {
-        root_dsn(Endpoint::Socket(self.entry.socket.clone()))
+        root_dsn(Endpoint::Socket(self.entry.socket.clone()), &self.password)
+    }
+
+    /// The same with another default database.
+    pub fn dsn_of(&self, database: &str) -> Dsn {
+        Dsn {
+            database: Some(database.to_owned()),
+            ..self.dsn_socket()
+        }
+    }
+
+    /// The password of root, which is in a file that only who started it can read.
+    pub fn password(&self) -> &Secret {
+        &self.password
+    }
+
+    /// The user and group id that it runs as; `None`: as this process.
+    pub fn uid(&self) -> Option<u32> {
+        self.account.as_ref().map(Account::id)
     }
 
     /// All that is known of the server, as others see it in the registry.
@@ -227,8 +272,8 @@ impl Sandbox {
         &self.entry.socket
     }
 
-    /// Its TCP port on 127.0.0.1.
-    pub fn port(&self) -> u16 {
+    /// Its TCP port on 127.0.0.1, if it has one: see [`SandboxSpec::tcp`].
+    pub fn port(&self) -> Option<u16> {
         self.entry.port
     }
 
@@ -240,6 +285,11 @@ impl Sandbox {
     /// Its error log.
     pub fn log(&self) -> &Path {
         &self.entry.log
+    }
+
+    /// The directory that its LOAD DATA and INTO OUTFILE are kept to, as seen from outside.
+    pub fn files(&self) -> PathBuf {
+        self.entry.dir.join("files")
     }
 
     /// The program it runs.
@@ -254,6 +304,20 @@ impl Sandbox {
             Some(root) => path.starts_with(&self.parent).then(|| root.inside(path)),
             None => Some(path.to_owned()),
         }
+    }
+
+    /// Puts a file where the server's LOAD DATA can read it, by a second name or as a copy, and
+    /// says what the server calls it. One that was there under its name is replaced.
+    ///
+    /// # Errors
+    /// It cannot be read or written, or has no name.
+    pub fn lend(&self, file: &Path) -> std::io::Result<PathBuf> {
+        let name = file
+            .file_name()
+            .ok_or_else(|| std::io::Error::other("a directory cannot be lent"))?;
+        let to = self.files().join(name);
+        rundir::lend(file, &to, self.uid())?;
+        Ok(self.path_in_server(&to).unwrap_or(to))
     }
 
     /// Settings that the server changed rather than refuse, in its own words.
@@ -335,14 +399,43 @@ fn check_name(name: &str) -> Result<(), SandboxError> {
     }
 }
 
-fn first_entry(name: &str, spec: &SandboxSpec, dir: &Path, port: u16) -> ServerEntry {
-    let socket = dir.join("mysqld.sock");
-    let dsn_socket = root_dsn(Endpoint::Socket(socket.clone())).to_string();
-    let host = Ipv4Addr::LOCALHOST.to_string();
-    let dsn = match settings::is_off_network(&spec.settings) {
-        true => dsn_socket.clone(),
-        false => root_dsn(Endpoint::Tcp { host, port }).to_string(),
-    };
+/// A user for a server below `parent`, who can get there.
+fn take_account(parent: &Path) -> Result<Option<Account>, SandboxError> {
+    let account =
+        Account::take().map_err(SandboxError::io("cannot find a user id for the server"))?;
+    match account::barred_at(parent).filter(|_| account.is_some()) {
+        Some(barred) => Err(SandboxError::NotReachable {
+            dir: parent.to_owned(),
+            barred: barred.to_owned(),
+        }),
+        None => Ok(account),
+    }
+}
+
+/// Makes up a password and writes it to its file.
+fn new_password(run: &RunDir) -> Result<Secret, SandboxError> {
+    let doing = "cannot make the server's password";
+    let password = rundir::random_password().map_err(SandboxError::io(doing))?;
+    run.write_private("password", format!("{password}\n").as_bytes())
+        .map_err(SandboxError::io(doing))?;
+    Secret::from_file(run.path().join("password"))
+        .map_err(|error| SandboxError::io(doing)(std::io::Error::other(error)))
+}
+
+fn first_entry(
+    name: &str,
+    spec: &SandboxSpec,
+    dir: &Path,
+    tcp: Option<&Dsn>,
+    password: &Secret,
+) -> ServerEntry {
+    let socket = dir.join(rundir::SOCKET);
+    let dsn_socket = root_dsn(Endpoint::Socket(socket.clone()), password).to_string();
+    let dsn = tcp.map_or_else(|| dsn_socket.clone(), Dsn::to_string);
+    let port = tcp.and_then(|dsn| match dsn.endpoint {
+        Endpoint::Tcp { port, .. } => Some(port),
+        Endpoint::Socket(_) => None,
+    });
     ServerEntry {
         name: name.to_owned(),
         flavour: spec.flavour,
@@ -362,8 +455,38 @@ fn first_entry(name: &str, spec: &SandboxSpec, dir: &Path, port: u16) -> ServerE
     }
 }
 
-fn root_dsn(endpoint: Endpoint) -> Dsn {
+/// With the server's key, where it has one: over TCP and without TLS, the password goes out under
+/// a key that is known or not at all.
+fn tcp_dsn(port: u16, password: &Secret, public_key: Option<&Path>) -> Dsn {
+    let host = Ipv4Addr::LOCALHOST.to_string();
+    let dsn = root_dsn(Endpoint::Tcp { host, port }, password);
+    match public_key {
+        Some(path) => Dsn {
+            server_key: ServerKey::Pinned(path.to_owned()),
+            ..dsn
+        },
+        None => dsn,
+    }
+}
+
+/// Keeps a copy of the server's RSA key where only who started it can change it; MariaDB has none.
+/// Taken before the server runs, so that it is the one it was made with.
+fn keep_public_key(run: &RunDir) -> Result<Option<PathBuf>, SandboxError> {
+    const NAME: &str = "public_key.pem";
+    let doing = "cannot keep the server's public key";
+    let key = match std::fs::read(run.path().join("data").join(NAME)) {
+        Ok(key) => key,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(SandboxError::io(doing)(error)),
+    };
+    run.write_private(NAME, &key)
+        .map_err(SandboxError::io(doing))?;
+    Ok(Some(run.path().join(NAME)))
+}
+
+fn root_dsn(endpoint: Endpoint, password: &Secret) -> Dsn {
     Dsn {
+        password: Some(password.clone()),
         database: Some("sbtest".into()),
         ..Dsn::new(endpoint, "root")
     }

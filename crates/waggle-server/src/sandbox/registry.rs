@@ -32,12 +32,13 @@ pub struct ServerEntry {
     pub guardian_pid: u32,
     /// Process it ends with; `None` if it was detached.
     pub owner_pid: Option<u32>,
-    /// How to connect over TCP, or over the socket if it has no TCP.
+    /// How to connect over TCP, or over the socket if it has no TCP. It names the file with the
+    /// password.
     pub dsn: String,
     /// How to connect over the Unix socket.
     pub dsn_socket: String,
-    /// TCP port on 127.0.0.1.
-    pub port: u16,
+    /// TCP port on 127.0.0.1; `None`: it has no TCP.
+    pub port: Option<u16>,
     /// Unix socket.
     pub socket: PathBuf,
     /// Its own directory.

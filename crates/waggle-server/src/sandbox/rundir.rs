@@ -1,21 +1,28 @@
 //! The directory of one throw-away server, and the lock that says it is in use.
 //!
-//! `<parent>/waggle-<name>/` holds `data/`, `tmp/`, `error.log`, the socket, the pid file and
-//! `lock`. Its maker and the guardian hold the lock (flock) on one open file. Invariant: a
-//! directory that has a lock file nobody holds belongs to nobody, and [`sweep`] removes it.
+//! `<parent>/waggle-<name>/` holds `lock`, `password` and `error.log`, which are the starter's, and
+//! for the server `data/`, `tmp/`, `files/` (LOAD DATA, INTO OUTFILE) and `run/` (socket, pid
+//! file). The server's group may pass, nobody else. Its maker and the guardian hold the lock
+//! (flock) on one open file. Invariants: a directory that has a lock file nobody holds belongs to
+//! nobody, and [`sweep`] removes it; what the server can rename or replace lies below its own
+//! directories alone.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::SandboxError;
+use super::account::{barred_at, give};
 use super::guardian::c_path;
 
 /// First line of a lock file: nothing else is ever removed by [`sweep`].
 const MAGIC: &[u8] = b"waggle sandbox\n";
+
+/// The socket, below the server's directory.
+pub(super) const SOCKET: &str = "run/mysqld.sock";
 
 /// The longest path a Unix socket can have, without its closing NUL.
 const SOCKET_PATH_BYTES: usize = 107;
@@ -24,22 +31,27 @@ const SOCKET_PATH_BYTES: usize = 107;
 #[derive(Debug)]
 pub(super) struct RunDir {
     path: PathBuf,
+    account: Option<u32>,
     lock: File,
     keep: bool,
 }
 
 impl RunDir {
-    /// Makes the directory for a server of this name. It appears under its name complete and
-    /// locked.
-    pub(super) fn create(parent: &Path, name: &str) -> Result<Self, SandboxError> {
+    /// Makes the directory for a server of this name, which runs as `account` or as this user. It
+    /// appears under its name complete and locked.
+    pub(super) fn create(
+        parent: &Path,
+        name: &str,
+        account: Option<u32>,
+    ) -> Result<Self, SandboxError> {
         let path = parent.join(format!("waggle-{name}"));
-        let socket = path.join("mysqld.sock");
+        let socket = path.join(SOCKET);
         if socket.as_os_str().as_bytes().len() > SOCKET_PATH_BYTES {
             return Err(SandboxError::PathTooLong { path: socket });
         }
         let doing = || format!("cannot make the server's directory {}", path.display());
         let draft = parent.join(format!(".waggle-new-{}", random_word(12)));
-        let lock = Self::fill(&draft).map_err(|error| {
+        let lock = Self::fill(&draft, account).map_err(|error| {
             let _ = fs::remove_dir_all(&draft);
             SandboxError::io(doing())(error)
         })?;
@@ -47,6 +59,7 @@ impl RunDir {
         match fs::rename(&draft, &path) {
             Ok(()) => Ok(Self {
                 path,
+                account,
                 lock,
                 keep: false,
             }),
@@ -64,11 +77,16 @@ impl RunDir {
         }
     }
 
-    fn fill(draft: &Path) -> io::Result<File> {
+    fn fill(draft: &Path, account: Option<u32>) -> io::Result<File> {
         fs::DirBuilder::new().mode(0o700).create(draft)?;
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(draft.join("tmp"))?;
+        for (name, mode) in [("tmp", 0o700), ("files", 0o700), ("run", 0o711)] {
+            make_for(&draft.join(name), mode, account)?;
+        }
+        if account.is_some() {
+            // The group is the server's, which may pass; the owner stays.
+            std::os::unix::fs::chown(draft, None, account)?;
+            fs::set_permissions(draft, fs::Permissions::from_mode(0o710))?;
+        }
         let mut lock = File::options()
             .read(true)
             .write(true)
@@ -101,6 +119,44 @@ impl RunDir {
             .open(self.path.join("error.log"))
     }
 
+    /// Makes an empty directory for the server's data.
+    pub(super) fn make_data(&self) -> io::Result<()> {
+        make_for(&self.path.join("data"), 0o700, self.account)
+    }
+
+    /// Writes a file that this user alone reads.
+    pub(super) fn write_private(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.new_file(name, 0o600)?.write_all(content)
+    }
+
+    /// Writes a file that the server can read, and nobody but this user can change.
+    pub(super) fn write_readable(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let mut file = self.new_file(name, 0o600)?;
+        file.write_all(content)?;
+        if self.account.is_some() {
+            std::os::unix::fs::fchown(&file, None, self.account)?;
+            file.set_permissions(fs::Permissions::from_mode(0o640))?;
+        }
+        Ok(())
+    }
+
+    /// Removes a file that this user wrote here; one that is not there is fine.
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.path.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn new_file(&self, name: &str, mode: u32) -> io::Result<File> {
+        self.remove(name)?;
+        File::options()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(self.path.join(name))
+    }
+
     /// Makes the server's directory for temporary files empty, as a host does when it boots: a
     /// server that was killed leaves files there, and one of them (a replica's `SQL_LOAD-…`) keeps
     /// its successor's applier from starting.
@@ -122,6 +178,37 @@ impl RunDir {
     }
 }
 
+/// Gives the server a file under another name; a copy where that cannot be, or where the server's
+/// user could not read it.
+pub(super) fn lend(from: &Path, to: &Path, account: Option<u32>) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    if fs::symlink_metadata(to).is_ok() {
+        fs::remove_file(to)?;
+    }
+    let is_readable = account.is_none() || source.metadata()?.mode() & 0o004 != 0;
+    if is_readable && fs::hard_link(from, to).is_ok() {
+        return Ok(());
+    }
+    // The server's own directory: a link that it put there meanwhile is not followed.
+    let mut copy = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(to)?;
+    io::copy(&mut source, &mut copy)?;
+    match account {
+        Some(id) => std::os::unix::fs::fchown(&copy, Some(id), Some(id)),
+        None => Ok(()),
+    }
+}
+
+/// Makes a directory that belongs to the server.
+fn make_for(path: &Path, mode: u32, account: Option<u32>) -> io::Result<()> {
+    fs::DirBuilder::new().mode(mode).create(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    give(path, account)
+}
+
 impl Drop for RunDir {
     fn drop(&mut self) {
         if !self.keep {
@@ -138,8 +225,13 @@ const TMPDIR_MAX: usize = 60;
 /// another server.
 pub(super) fn default_parent() -> PathBuf {
     let named = std::env::var_os("TMPDIR").map(PathBuf::from);
-    let fits =
-        |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && dir.as_os_str().len() <= TMPDIR_MAX;
+    let fits = |dir: &PathBuf| {
+        // SAFETY: geteuid has no arguments and cannot fail.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        let is_place = dir.is_absolute() && dir.is_dir();
+        let is_place = is_place && !(is_root && barred_at(dir).is_some());
+        is_place && dir.as_os_str().len() <= TMPDIR_MAX
+    };
     if let Some(named) = named.filter(|dir| fits(dir) && !is_in_memory(dir)) {
         return named;
     }
@@ -231,16 +323,32 @@ pub(super) fn lock(file: &File) -> io::Result<()> {
 }
 
 /// Some random letters and digits, for names.
-pub(super) fn random_word(len: usize) -> String {
-    const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+pub(crate) fn random_word(len: usize) -> String {
     let mut bytes = vec![0u8; len];
     // SAFETY: the buffer is that long. So few bytes always come at once; zeros would still be a
     // name, if an unlucky one.
     unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), len, 0) };
+    word(&bytes)
+}
+
+/// Five bits of each byte as a letter or digit.
+fn word(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     bytes
         .iter()
         .map(|byte| char::from(ALPHABET[usize::from(byte % 32)]))
         .collect()
+}
+
+/// A password that cannot be guessed: 130 bits, as letters and digits.
+pub(crate) fn random_password() -> io::Result<String> {
+    let mut bytes = [0u8; 26];
+    // SAFETY: the buffer is that long.
+    let filled = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if filled != bytes.len() as isize {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(word(&bytes))
 }
 
 /// Some random number.
@@ -259,12 +367,12 @@ mod tests {
     fn one_owner_a_name_and_only_dead_directories_are_swept() {
         let parent = tempfile::tempdir().unwrap();
         let parent = parent.path();
-        let live = RunDir::create(parent, "a").unwrap();
+        let live = RunDir::create(parent, "a", None).unwrap();
         assert!(matches!(
-            RunDir::create(parent, "a"),
+            RunDir::create(parent, "a", None),
             Err(SandboxError::NameTaken { .. })
         ));
-        let dead = RunDir::create(parent, "b").unwrap();
+        let dead = RunDir::create(parent, "b", None).unwrap();
         let dead_path = dead.path().to_owned();
         dead.release();
         fs::create_dir(parent.join("waggle-stranger")).unwrap();
@@ -290,7 +398,7 @@ mod tests {
     fn a_socket_path_has_a_limit() {
         let parent = PathBuf::from(format!("/{}", "x".repeat(100)));
         assert!(matches!(
-            RunDir::create(&parent, "a"),
+            RunDir::create(&parent, "a", None),
             Err(SandboxError::PathTooLong { .. })
         ));
     }

@@ -2,7 +2,8 @@
 //! of: making one takes seconds, copying one takes a tenth of a second.
 //!
 //! `<cache>/templates/<flavour>-<version>-<build>[-<settings>]/data`. Invariant: a template is
-//! made beside its place under a lock and renamed into it, so one that is there is whole.
+//! copied beside its place under a lock and renamed into it, so one that is there is whole; no
+//! server's user can write to it.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,13 +11,16 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::account::Account;
+use super::copy::copy_tree;
 use super::guardian::{self, Command, Launch, RootPlan, ServerExit};
-use super::{SandboxError, log, rundir, settings};
+use super::rundir::{self, RunDir};
+use super::{SandboxError, log, settings};
 use crate::Flavour;
 use crate::install::{InstalledServer, cache_dir};
 
 /// Counts up when templates of older programs can no longer be used.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// A data directory takes seconds; on a machine that is very busy, a minute.
 const DEADLINE: Duration = Duration::from_secs(180);
@@ -24,6 +28,10 @@ const DEADLINE: Duration = Duration::from_secs(180);
 /// What every template holds besides the system tables. The character set is named because the
 /// two families differ in their default.
 const FIRST_STATEMENTS: &str = "CREATE DATABASE sbtest CHARACTER SET utf8mb4;\n";
+/// And MariaDB's, whose script makes accounts without a password that no server's password is for:
+/// one without a name, and a root of this host's name.
+const FIRST_STATEMENTS_MARIADB: &str = "DELETE FROM mysql.global_priv WHERE User = '' \
+    OR User = 'root' AND Host NOT IN ('localhost', '127.0.0.1', '::1');\n";
 
 /// What a data directory must not hand on: the identity of a server.
 pub(super) const NOT_COPIED: [&str; 2] = ["auto.cnf", "error.log"];
@@ -56,13 +64,20 @@ pub(super) fn ensure(
     if draft.exists() {
         fs::remove_dir_all(&draft).map_err(io(&doing))?;
     }
-    for dir in [&draft, &draft.join("tmp"), &draft.join("data")] {
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(dir)
-            .map_err(io(&doing))?;
-    }
-    make(server, at_creation, &draft, &lock, &doing)?;
+    // Made where the server's user can get to, and kept where no server can.
+    let place = super::default_parent();
+    let account = super::take_account(&place)?;
+    let owner = account.as_ref().map(Account::id);
+    let run = RunDir::create(&place, &format!("t-{}", rundir::random_word(12)), owner)?;
+    make(server, at_creation, &run, account.as_ref(), &doing)?;
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&draft)
+        .map_err(io(&doing))?;
+    copy_tree(&run.path().join("data"), &draft.join("data"), None, &|_| {
+        false
+    })
+    .map_err(io(&doing))?;
     fs::rename(&draft, &done).map_err(io(&doing))?;
     Ok(done.join("data"))
 }
@@ -94,22 +109,25 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Runs the server's own initialisation in `draft`.
+/// Runs the server's own initialisation in a directory.
 fn make(
     server: &InstalledServer,
     at_creation: &[(String, String)],
-    draft: &Path,
-    lock: &File,
+    run: &RunDir,
+    account: Option<&Account>,
     doing: &str,
 ) -> Result<(), SandboxError> {
     let io = || SandboxError::io(doing.to_owned());
-    fs::write(draft.join("first.sql"), FIRST_STATEMENTS).map_err(io())?;
-    let log_path = draft.join("error.log");
-    let log_file = File::options()
-        .append(true)
-        .create(true)
-        .open(&log_path)
+    run.make_data().map_err(io())?;
+    let mut first = FIRST_STATEMENTS.to_owned();
+    if server.flavour == Flavour::MariaDb {
+        first.push_str(FIRST_STATEMENTS_MARIADB);
+    }
+    run.write_readable("first.sql", first.as_bytes())
         .map_err(io())?;
+    let draft = run.path();
+    let log_path = draft.join("error.log");
+    let log_file = run.open_log().map_err(io())?;
     let root = RootPlan::of(server, draft.parent().unwrap_or(draft));
     let inside = |leaf: &str| {
         root.as_ref()
@@ -131,12 +149,13 @@ fn make(
         program,
         args: args
             .into_iter()
-            .chain(settings::run_as())
+            .chain(settings::as_root(account.is_some()))
             .chain(own)
             .collect(),
         root: root.clone(),
+        account,
         log: &log_file,
-        lock,
+        lock: run.lock(),
         remove: vec![draft.to_owned()],
         announcement: None,
         log_kept: Some((log_path.clone(), log_kept.clone())),
@@ -183,7 +202,7 @@ fn mysql_args(inside: &dyn Fn(&str) -> PathBuf) -> Vec<String> {
     let path = |leaf| inside(leaf).display().to_string();
     vec![
         "--no-defaults".into(),
-        // root without a password; the server listens on the loopback address only.
+        // root without a password: each server gets one before it accepts a connection.
         "--initialize-insecure".into(),
         format!("--datadir={}", path("data")),
         format!("--tmpdir={}", path("tmp")),
@@ -253,7 +272,7 @@ mod tests {
             version: Some("9.7.4".into()),
             build_id: Some("0123456789abcdef".into()),
         };
-        assert_eq!(key(&server, &[]), "mysql-9.7.4-0123456789ab-v1");
+        assert_eq!(key(&server, &[]), "mysql-9.7.4-0123456789ab-v2");
         let pages = [("innodb-page-size".to_owned(), "8k".to_owned())];
         assert_ne!(key(&server, &pages), key(&server, &[]));
         let unknown = InstalledServer {

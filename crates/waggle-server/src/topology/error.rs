@@ -37,7 +37,7 @@ pub enum TopologyError {
     /// The primary has no TCP port, and replicas connect over TCP only.
     #[error(
         "nothing can replicate from {name:?}: it has no TCP port, and replicas connect over TCP; \
-         start it without skip_networking"
+         start it with `waggle server up --tcp` or `--primary`"
     )]
     NoTcp {
         /// Name of the primary.
@@ -94,6 +94,9 @@ pub enum TopologyError {
         /// The server's own words.
         why: String,
     },
+    /// No password could be made up.
+    #[error("cannot make up a password for the replica: {0}")]
+    Random(std::io::Error),
     /// A deadline passed.
     #[error("the replica {name:?} did not {doing} within {seconds:.1} s: {why}")]
     Late {

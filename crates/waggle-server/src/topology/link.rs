@@ -8,12 +8,13 @@ mod wait;
 
 use std::time::Duration;
 
-use waggle_wire::{Connection, Dsn, Error as WireError};
+use waggle_wire::{Connection, Dsn, Error as WireError, Secret};
 
 use super::primary::PrimaryFacts;
 use super::status::ReplicaStatus;
 use super::{Position, TopologyError};
 use crate::Flavour;
+use crate::sandbox::{random_password, random_word};
 
 /// How long one answer may take; stopping an applier waits for what it is at.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
@@ -49,6 +50,13 @@ impl Part {
             (Self::Applier, Flavour::MariaDb) => "SLAVE SQL_THREAD",
         }
     }
+}
+
+/// With what a replica logs in to its primary.
+#[derive(Debug)]
+pub struct Admission {
+    user: String,
+    password: Secret,
 }
 
 /// A session on a server, for what concerns replication.
@@ -246,12 +254,42 @@ impl Link {
             .map_err(|text| self.strange("the state of its replication", text))
     }
 
+    /// Makes an account for one replica on this server, which is to be its primary. Replicas do not
+    /// get the account, as it is in no binary log.
+    ///
+    /// # Errors
+    /// [`TopologyError::Server`], [`TopologyError::Random`].
+    pub fn admit(&mut self) -> Result<Admission, TopologyError> {
+        let random = random_password().map_err(TopologyError::Random)?;
+        // A user's name may have 32 characters.
+        let (user, password) = (format!("replica_{}", random_word(12)), Secret::new(random));
+        let doing = "make an account for a replica";
+        self.run("SET SESSION sql_log_bin = 0", doing)?;
+        let made = [
+            format!(
+                "CREATE USER '{user}'@'%' IDENTIFIED BY '{}'",
+                password.expose()
+            ),
+            format!("GRANT REPLICATION SLAVE ON *.* TO '{user}'@'%'"),
+        ]
+        .iter()
+        .try_for_each(|sql| self.run(sql, doing));
+        self.run("SET SESSION sql_log_bin = 1", doing)?;
+        made.map(|()| Admission { user, password })
+    }
+
     /// Makes the server a replica of `primary`; nothing is started yet.
     ///
     /// # Errors
     /// [`TopologyError::Server`]: it runs as a replica already, for instance.
-    pub fn follow(&mut self, primary: &PrimaryFacts, begin: &Begin) -> Result<(), TopologyError> {
+    pub fn follow(
+        &mut self,
+        primary: &PrimaryFacts,
+        admission: &Admission,
+        begin: &Begin,
+    ) -> Result<(), TopologyError> {
         let port = primary.port;
+        let (user, password) = (&admission.user, admission.password.expose());
         let doing = format!("follow {:?}", primary.name);
         let sql = match (self.flavour, begin) {
             (Flavour::MySql, begin) => {
@@ -264,10 +302,13 @@ impl Link {
                         format!("SOURCE_LOG_FILE='{}', SOURCE_LOG_POS=4", primary.first_log)
                     }
                 };
-                // Both ends are on one host, so nothing is gained by encrypting.
+                // Both ends are on one host, so nothing is gained by encrypting. Who took the port
+                // of a primary that is gone could show a key of their own, and would get a password
+                // that is good for that primary alone.
                 format!(
                     "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, \
-                     SOURCE_USER='root', SOURCE_SSL=0, GET_SOURCE_PUBLIC_KEY=1, \
+                     SOURCE_USER='{user}', SOURCE_PASSWORD='{password}', SOURCE_SSL=0, \
+                     GET_SOURCE_PUBLIC_KEY=1, \
                      SOURCE_CONNECT_RETRY=1, SOURCE_RETRY_COUNT=86400, {from}"
                 )
             }
@@ -280,7 +321,8 @@ impl Link {
                 self.run(&set, &doing)?;
                 format!(
                     "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, \
-                     MASTER_USER='root', MASTER_CONNECT_RETRY=1, MASTER_USE_GTID=slave_pos"
+                     MASTER_USER='{user}', MASTER_PASSWORD='{password}', \
+                     MASTER_CONNECT_RETRY=1, MASTER_USE_GTID=slave_pos"
                 )
             }
         };

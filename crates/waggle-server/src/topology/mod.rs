@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::sandbox::{Sandbox, SandboxSpec};
 
 pub use error::TopologyError;
-pub use link::{Begin, Link, Part};
+pub use link::{Admission, Begin, Link, Part};
 pub use position::Position;
 pub use primary::{PrimaryFacts, primary_settings};
 pub use replica::Replica;
@@ -65,10 +65,10 @@ impl Topology {
             .map(|spec| Replica::copied(spec, &facts, primary.datadir()))
             .collect::<Result<Vec<_>, _>>()?;
         primary.restart(&[])?;
-        let link = Link::open(primary.name(), &primary.dsn_socket())?;
+        let mut link = Link::open(primary.name(), &primary.dsn_socket())?;
         let replicas = copies
             .into_iter()
-            .map(|copy| Replica::after_copy(copy, facts.clone(), &position))
+            .map(|copy| Replica::after_copy(copy, facts.clone(), &link.admit()?, &position))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             replicas,

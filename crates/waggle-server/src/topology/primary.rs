@@ -10,7 +10,12 @@ use crate::Flavour;
 /// Settings of a throw-away server that replicas are to follow: a binary log, with GTIDs, so that
 /// transactions can be counted. What the user sets comes after them and wins.
 pub fn primary_settings(flavour: Flavour) -> Vec<(String, String)> {
-    let mut settings = vec![("log_bin", "binlog"), ("server_id", "1")];
+    // Replicas connect over TCP only.
+    let mut settings = vec![
+        ("log_bin", "binlog"),
+        ("server_id", "1"),
+        ("skip_networking", "0"),
+    ];
     if flavour == Flavour::MySql {
         settings.extend([("gtid_mode", "ON"), ("enforce_gtid_consistency", "ON")]);
     }
@@ -52,7 +57,7 @@ impl PrimaryFacts {
     ///
     /// # Errors
     /// [`TopologyError::NoBinaryLog`], [`TopologyError::NoTcp`] and those of [`Link`].
-    pub fn read(link: &mut Link, port: u16) -> Result<Self, TopologyError> {
+    pub fn read(link: &mut Link, port: Option<u16>) -> Result<Self, TopologyError> {
         let (name, flavour) = (link.name().to_owned(), link.flavour());
         let mut ask = |what: &str| {
             let sql = format!("SELECT @@GLOBAL.{what}");
@@ -61,9 +66,9 @@ impl PrimaryFacts {
         if ask("log_bin")? != "1" {
             return Err(TopologyError::NoBinaryLog { name, flavour });
         }
-        if ask("skip_networking")? != "0" {
+        let Some(port) = port else {
             return Err(TopologyError::NoTcp { name });
-        }
+        };
         let log_base = ask("log_bin_basename")?;
         let log_base = log_base.rsplit('/').next().unwrap_or_default().to_owned();
         let server_id = ask("server_id")?.parse().unwrap_or(0);

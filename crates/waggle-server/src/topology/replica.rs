@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use super::link::{Begin, Link};
+use super::link::{Admission, Begin, Link};
 use super::primary::{PrimaryFacts, owned};
 use super::{Position, TopologyError};
 use crate::Flavour;
@@ -46,13 +46,11 @@ impl Replica {
                 replica: spec.flavour,
             });
         }
-        let primary = {
-            let mut link = open(&entry.name, &entry.dsn_socket)?;
-            PrimaryFacts::read(&mut link, entry.port)?
-        };
+        let mut link = open(&entry.name, &entry.dsn_socket)?;
+        let primary = PrimaryFacts::read(&mut link, entry.port)?;
         primary.check_whole()?;
         let sandbox = Sandbox::start(&with_defaults(spec, &primary))?;
-        Self::begin(sandbox, primary, &Begin::First)
+        Self::begin(sandbox, primary, &link.admit()?, &Begin::First)
     }
 
     /// Starts a server on a copy of the stopped primary's data; it does not replicate yet.
@@ -70,9 +68,10 @@ impl Replica {
     pub(super) fn after_copy(
         sandbox: Sandbox,
         primary: PrimaryFacts,
+        admission: &Admission,
         position: &Position,
     ) -> Result<Self, TopologyError> {
-        let mut replica = Self::begin(sandbox, primary, &Begin::At(position.clone()))?;
+        let mut replica = Self::begin(sandbox, primary, admission, &Begin::At(position.clone()))?;
         // Of a place in a file there is nothing on the replica's side to compare.
         if replica.link.counts() {
             let own = replica.link.applied()?;
@@ -90,11 +89,12 @@ impl Replica {
     fn begin(
         mut sandbox: Sandbox,
         primary: PrimaryFacts,
+        admission: &Admission,
         begin: &Begin,
     ) -> Result<Self, TopologyError> {
         sandbox.set_replica_of(Some(primary.name.clone()))?;
         let mut link = Link::open(sandbox.name(), &sandbox.dsn_socket())?;
-        link.follow(&primary, begin)?;
+        link.follow(&primary, admission, begin)?;
         link.start(super::Part::Both)?;
         link.wait_running(CONNECT_PATIENCE)?;
         Ok(Self {
@@ -166,6 +166,8 @@ fn with_defaults(spec: &SandboxSpec, primary: &PrimaryFacts) -> SandboxSpec {
         // What a crash left half received is received again.
         ("relay_log_recovery", "ON"),
         ("read_only", "ON"),
+        // So that it can have replicas, too.
+        ("skip_networking", "0"),
     ];
     match (primary.flavour, primary.by_gtid) {
         (Flavour::MySql, true) => {

@@ -3,6 +3,7 @@
 mod binlog;
 mod bulk;
 mod discovery;
+mod foreign_user;
 mod load_local;
 mod login;
 mod needs;

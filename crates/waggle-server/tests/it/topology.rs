@@ -244,7 +244,8 @@ fn without_gtids_places_in_files_serve() {
     let spec = SandboxSpec::new(flavour)
         .set("log_bin", "logs")
         .set("server_id", "1")
-        .set("gtid_mode", "OFF");
+        .set("gtid_mode", "OFF")
+        .tcp();
     let primary = Sandbox::start(&spec).unwrap();
     let mut client = connect(&primary);
     client

@@ -4,7 +4,10 @@
 
 use std::path::Path;
 
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
+use object::{Object, ObjectSegment, ObjectSymbol};
+use waggle_foreign::{FileBytes, open_regular};
+
+use crate::elf::named_symbols;
 
 /// Exported data of a program, by address: what a latch in it is called.
 #[derive(Debug, Default)]
@@ -21,14 +24,12 @@ impl DataSymbols {
     /// # Errors
     /// The file cannot be read, or is no ELF file.
     pub fn of(path: &Path) -> Result<Self, String> {
-        let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-        let cache = ReadCache::new(file);
-        let elf = object::File::parse(&cache).map_err(|error| error.to_string())?;
-        let mut symbols: Vec<(u64, u64, String)> = elf
-            .dynamic_symbols()
-            .chain(elf.symbols())
-            .filter(|s| s.is_definition() && s.kind() == object::SymbolKind::Data && s.size() > 0)
-            .filter_map(|s| Some((s.address(), s.size(), s.name().ok()?.to_owned())))
+        let file = open_regular(path).map_err(|error| error.to_string())?;
+        let bytes = FileBytes::new(&file).map_err(|error| error.to_string())?;
+        let elf = bytes.elf()?;
+        let mut symbols: Vec<(u64, u64, String)> = named_symbols(&elf, true)
+            .filter(|(s, _)| s.kind() == object::SymbolKind::Data && s.size() > 0)
+            .map(|(s, name)| (s.address(), s.size(), name.to_owned()))
             .collect();
         symbols.sort_unstable();
         symbols.dedup_by_key(|(address, ..)| *address);

@@ -95,7 +95,12 @@ fn await_number(connection: &mut Connection, sql: &str) -> u32 {
 }
 
 /// Makes `replica` follow `source` from here on.
-fn follow(replica: &mut Connection, source: &mut Connection, port: u16, flavour: Flavour) {
+fn follow(replica: &mut Connection, source: &mut Connection, server: &Sandbox) {
+    let (port, password) = (
+        server.port().expect("it has TCP"),
+        server.password().expose(),
+    );
+    let flavour = server.flavour();
     let is_mysql = flavour == Flavour::MySql;
     let status = if is_mysql {
         "SHOW BINARY LOG STATUS"
@@ -108,7 +113,8 @@ fn follow(replica: &mut Connection, source: &mut Connection, port: u16, flavour:
             replica,
             &format!(
                 "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {port}, \
-                 SOURCE_USER = 'root', SOURCE_LOG_FILE = '{file}', SOURCE_LOG_POS = {position}"
+                 SOURCE_USER = 'root', SOURCE_PASSWORD = '{password}', GET_SOURCE_PUBLIC_KEY = 1, \
+                 SOURCE_LOG_FILE = '{file}', SOURCE_LOG_POS = {position}"
             ),
         );
         run(replica, "START REPLICA");
@@ -117,7 +123,8 @@ fn follow(replica: &mut Connection, source: &mut Connection, port: u16, flavour:
             replica,
             &format!(
                 "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, \
-                 MASTER_USER = 'root', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {position}"
+                 MASTER_USER = 'root', MASTER_PASSWORD = '{password}', \
+                 MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {position}"
             ),
         );
         run(replica, "START SLAVE");
@@ -133,7 +140,7 @@ fn an_applier_of_replication_is_one() {
                 .set("server_id", id)
                 .set("log_bin", "binlog")
         };
-        let source_server = Sandbox::start(&spec("1")).expect("a source");
+        let source_server = Sandbox::start(&spec("1").tcp()).expect("a source");
         // One worker, so that it is known which applies.
         let mut replica_spec = spec("2");
         if flavour == Flavour::MySql {
@@ -141,7 +148,7 @@ fn an_applier_of_replication_is_one() {
         }
         let replica_server = Sandbox::start(&replica_spec).expect("a replica");
         let (mut source, mut replica) = (connect(&source_server), connect(&replica_server));
-        follow(&mut replica, &mut source, source_server.port(), flavour);
+        follow(&mut replica, &mut source, &source_server);
         let applier = match flavour {
             Flavour::MySql => {
                 "SELECT THREAD_OS_ID FROM performance_schema.threads \

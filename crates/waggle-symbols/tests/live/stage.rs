@@ -56,7 +56,8 @@ fn start(flavour: Flavour) -> (&'static Sandbox, &'static Place) {
     // has no lock waits reported.
     let spec = SandboxSpec::new(flavour)
         .set("performance_schema", "ON")
-        .set("log_bin", "binlog");
+        .set("log_bin", "binlog")
+        .tcp();
     let server: &Sandbox = Box::leak(Box::new(Sandbox::start(&spec).expect("a server")));
     (server, Box::leak(Box::new(Place::of(server))))
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: any bytes are a name or none, and a name has no control characters.
 
+use waggle_foreign::is_harmful;
 use waggle_server::Flavour;
 
 /// `table test.t1` from a key: kind of object, database, 0, name, 0.
@@ -45,7 +46,7 @@ pub(super) fn metadata_name(key: &[u8], flavour: Option<Flavour>) -> Option<Stri
     };
     Some(
         text.chars()
-            .map(|c| if c.is_control() { '?' } else { c })
+            .map(|c| if is_harmful(c) { '?' } else { c })
             .collect(),
     )
 }

@@ -4,6 +4,9 @@
 //! debug information of a server takes hundreds of MiB. Neighbours: `symbols::mapped` opens what is
 //! mapped, `symbols::unwind` knows where functions begin.
 //!
+//! A library maps the files it reads, so that it is only given those that nobody else can cut
+//! short; of others, exported names are read, within bounds, and no source lines.
+//!
 //! Files are opened when a process is first seen and kept open, so that a server that has ended
 //! meanwhile, or whose chroot is gone, still has names. What stands in one is read when the first
 //! name in it is asked for: a trace begins at once.
@@ -26,6 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use waggle_foreign::Printable;
 use waggle_symbols::mapped::{self, Mapped};
 
 use super::tables::{Tables, demangled};
@@ -36,6 +40,9 @@ use waggle_probes::timeline::StackEnd;
 /// Memory that this process may have in use while names are looked up, bytes: what is kept of
 /// files is given up beyond, and read again.
 pub const MEMORY_MAX: u64 = 256 << 20;
+/// Files that are kept open; a server and all its libraries are 60. A program may map as many as
+/// it likes, and this process may open 1024 by default.
+const FILES_MAX: usize = 512;
 /// Names that are kept; beyond, they are looked up again.
 const KNOWN_MAX: usize = 1 << 18;
 /// After so many new names it is looked how much memory is in use.
@@ -140,7 +147,11 @@ impl Names {
         // A program's own code stands before what it was linked with.
         let program = code[0].file.clone();
         let modules = code.into_iter().map(|mapping| {
-            let open = || Module::open(pid, &mapping, mapping.file == program).map(Arc::new);
+            let is_full = self.files.len() >= FILES_MAX;
+            let open = || match is_full {
+                true => None,
+                false => Module::open(pid, &mapping, mapping.file == program).map(Arc::new),
+            };
             let module = self.files.entry(mapping.file.clone());
             let module = module.or_insert_with(open).clone();
             (mapping, module)
@@ -242,7 +253,7 @@ impl Names {
             return "[unknown]".into();
         };
         let Some(module) = module else {
-            return format!("[{}]", mapping.name());
+            return format!("[{}]", Printable::of(mapping.name()));
         };
         let offset = mapping.file_offset + (address - mapping.start);
         module
@@ -255,7 +266,7 @@ impl Names {
 impl Module {
     fn open(pid: u32, mapping: &Mapped, is_program: bool) -> Option<Self> {
         Some(Self {
-            name: mapping.name().to_owned(),
+            name: Printable::of(mapping.name()).into_string(),
             file: mapping.open(pid).ok()?,
             is_program,
             tables: Mutex::new(None),
@@ -294,6 +305,13 @@ impl Module {
         address: u64,
         function: Option<(u64, u64)>,
     ) -> Option<String> {
+        if !tables.is_mapped {
+            // Of anyone's file: by what was read of it, where all its names are.
+            let (start, end) = function?;
+            let from = tables.exported.partition_point(|(at, _)| *at < start);
+            let (at, name) = tables.exported.get(from)?;
+            return (*at < end).then(|| demangled(name));
+        }
         let own = || PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         let source = Source::Elf(Elf {
             debug_syms: false,

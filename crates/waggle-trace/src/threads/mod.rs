@@ -6,10 +6,10 @@
 //! latches and wait-for graphs group by role. Invariant: a number that was used again is another
 //! thread; what is not known is said so, and never guessed.
 
-use std::fs;
 use std::path::PathBuf;
 
 use rustc_hash::FxHashMap;
+use waggle_foreign::{is_harmful, read_proc};
 
 use crate::event::{StackId, Thread};
 
@@ -69,7 +69,7 @@ impl Directory {
     pub fn of_process(pid: u32) -> Self {
         Self {
             tasks: PathBuf::from(format!("/proc/{pid}/task")),
-            program: fs::read_to_string(format!("/proc/{pid}/comm"))
+            program: read_proc(format!("/proc/{pid}/comm"))
                 .ok()
                 .map(|n| plain(&n)),
             threads: FxHashMap::default(),
@@ -180,9 +180,9 @@ impl Directory {
         if tid == 0 {
             return Some(IDLE.to_owned());
         }
-        let own = fs::read_to_string(self.tasks.join(tid.to_string()).join("comm"));
+        let own = read_proc(self.tasks.join(tid.to_string()).join("comm"));
         // Who wakes a thread may be another program, or the kernel.
-        let name = own.or_else(|_| fs::read_to_string(format!("/proc/{tid}/comm")));
+        let name = own.or_else(|_| read_proc(format!("/proc/{tid}/comm")));
         name.ok().map(|name| plain(&name))
     }
 
@@ -206,7 +206,7 @@ impl Directory {
 
 /// The kernel allows every byte in a name, and it goes to a terminal.
 fn plain(name: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let plain = |c: char| if is_harmful(c) { '?' } else { c };
     name.trim_end_matches('\n').chars().map(plain).collect()
 }
 

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use waggle_foreign::is_harmful;
+
 use super::{Ender, Tally, Waits};
 
 /// An edge's ends, as the tables name them.
@@ -68,7 +70,7 @@ fn quoted(name: &str) -> String {
     for c in name.chars() {
         match c {
             '"' | '\\' => text.extend(['\\', c]),
-            c if c.is_control() => text.push('?'),
+            c if is_harmful(c) => text.push('?'),
             c => text.push(c),
         }
     }

@@ -8,6 +8,8 @@
 
 use std::collections::HashMap;
 
+use waggle_foreign::is_harmful;
+
 use crate::event::{StackId, Thread};
 use crate::stack::{Stacks, names::Names};
 use crate::threads::{role_of, role_of_root};
@@ -57,6 +59,6 @@ impl Naming {
 
 /// The kernel allows every byte in a name, and it goes to a terminal.
 fn plain(name: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let plain = |c: char| if is_harmful(c) { '?' } else { c };
     name.chars().map(plain).collect()
 }

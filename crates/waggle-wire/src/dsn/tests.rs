@@ -115,6 +115,95 @@ fn reads_tls_and_compression() {
     }
 }
 
+#[test]
+fn reads_the_password_from_a_file_and_prints_the_files_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pass&word");
+    std::fs::write(&file, "hunter2\n").unwrap();
+    let named = file.to_str().unwrap().replace('&', "%26");
+    let text = format!("mysql://u@/d?socket=/s&password-file={named}");
+    let dsn: Dsn = text.parse().unwrap();
+    assert_eq!(dsn.password.as_ref().unwrap().expose(), "hunter2");
+    assert_eq!(dsn.to_string(), text);
+    assert_eq!(format!("{dsn:?}"), format!("Dsn({text})"));
+    assert_eq!(text.parse(), Ok(dsn.clone()));
+    // Another password in its place is not that of the file.
+    let other = Dsn {
+        password: Some(Secret::new("other")),
+        ..dsn
+    };
+    assert_eq!(other.to_string(), "mysql://u:***@/d?socket=/s");
+
+    for (text, error) in [
+        (text.replace("u@", "u:x@"), DsnError::TwoPasswords),
+        (text.replace("u@", "u:@"), DsnError::TwoPasswords),
+        (format!("{text}&password-file=/x"), DsnError::Parameter),
+        (
+            "mysql://u@h/?password-file=/".into(),
+            DsnError::PasswordFile(PasswordFileError::NotAFile),
+        ),
+    ] {
+        assert_eq!(text.parse::<Dsn>(), Err(error), "{text}");
+    }
+}
+
+#[test]
+fn a_server_key_is_refused_named_or_asked_for() {
+    for (parameters, expected, printed) in [
+        ("", ServerKey::Refused, ""),
+        ("?get-server-public-key=false", ServerKey::Refused, ""),
+        (
+            "?get-server-public-key=TRUE",
+            ServerKey::Asked,
+            "?get-server-public-key=true",
+        ),
+        (
+            "?get-server-public-key=true&server-public-key-path=/k.pem",
+            ServerKey::Pinned("/k.pem".into()),
+            "?server-public-key-path=/k.pem",
+        ),
+    ] {
+        let dsn: Dsn = format!("mysql://u@h/{parameters}").parse().unwrap();
+        assert_eq!(dsn.server_key, expected, "{parameters}");
+        assert_eq!(dsn.to_string(), format!("mysql://u@h:3306/{printed}"));
+    }
+    for (parameters, error) in [
+        ("get-server-public-key=perhaps", DsnError::AskKey),
+        ("get-server-public-key=", DsnError::Parameter),
+        ("server-public-key-path=", DsnError::Parameter),
+    ] {
+        let text = format!("mysql://u@h/?{parameters}");
+        assert_eq!(text.parse::<Dsn>(), Err(error), "{text}");
+    }
+}
+
+#[test]
+fn timeouts_are_seconds() {
+    let dsn: Dsn = "mysql://u@h/?read-timeout=0&connect-timeout=3"
+        .parse()
+        .unwrap();
+    assert_eq!(dsn.timeouts.connect, Some(Duration::from_secs(3)));
+    let limits = dsn.timeouts.limits(Some(Duration::from_secs(7)));
+    assert_eq!(
+        (limits.read, limits.write),
+        (None, Some(Duration::from_secs(7)))
+    );
+    assert_eq!(
+        dsn.to_string(),
+        "mysql://u@h:3306/?connect-timeout=3&read-timeout=0"
+    );
+    for parameters in [
+        "connect-timeout=0",
+        "connect-timeout=-1",
+        "read-timeout=1.5",
+        "write-timeout=99999999999999999999",
+        "write-timeout=9999999999",
+    ] {
+        let text = format!("mysql://u@h/?{parameters}");
+        assert_eq!(text.parse::<Dsn>(), Err(DsnError::Timeout), "{text}");
+    }
+}
+
 fn path() -> impl Strategy<Value = PathBuf> {
     "/[^\0]{1,20}".prop_map(PathBuf::from)
 }
@@ -144,6 +233,8 @@ proptest! {
     #[test]
     fn printed_form_reads_back(user in "[^\0]{1,12}", database in "[^\0]{1,12}",
                                socket in proptest::option::of(path()), tls in tls(),
+                               key in proptest::option::of(path()),
+                               seconds in proptest::option::of(1u64..1_000_000_000),
                                compression in proptest::sample::select(vec![
                                    Compression::Off, Compression::Zlib, Compression::Zstd])) {
         let endpoint = match socket {
@@ -151,7 +242,12 @@ proptest! {
             None => Endpoint::Tcp { host: "h".into(), port: 1 },
         };
         let database = Some(database);
-        let dsn = Dsn { database, tls, compression, ..Dsn::new(endpoint, user) };
+        let server_key = key.map_or(ServerKey::Asked, ServerKey::Pinned);
+        let read = seconds.map(Duration::from_secs);
+        let timeouts = Timeouts { connect: read, read, write: None };
+        let dsn = Dsn {
+            database, tls, compression, server_key, timeouts, ..Dsn::new(endpoint, user)
+        };
         prop_assert_eq!(dsn.to_string().parse::<Dsn>(), Ok(dsn));
     }
 

@@ -150,3 +150,15 @@ fn the_corpus_is_answered() {
     }
     assert!(files >= 2, "{files} files");
 }
+
+#[test]
+fn the_corpus_of_logs_is_answered() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/binlog");
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).expect("the corpus is there") {
+        let path = entry.expect("a file of the corpus").path();
+        binlog(&std::fs::read(path).expect("it can be read"));
+        files += 1;
+    }
+    assert!(files >= 2, "{files} files");
+}

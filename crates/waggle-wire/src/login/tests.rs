@@ -79,17 +79,100 @@ fn full_login_over_a_local_socket() {
     assert_eq!(channel.transport.writes[1], b"\x07\0\0\x03secret\0");
 }
 
+/// Nothing of a password is in what was sent, as it is or under a key of the server's choice.
+fn keeps_the_password(channel: &Channel<Script>) {
+    for write in &channel.transport.writes {
+        assert!(!write.windows(6).any(|bytes| bytes == b"secret"));
+        // The shortest key of a test gives 128 bytes; proofs have 20, 32 or 64.
+        assert!(write.len() < 128 || write[4..36] != [0; 32] && write[3] == 1);
+    }
+}
+
+/// As `server` takes them.
+type Packets<'a> = Vec<(&'a [u8], u8)>;
+
 #[test]
-fn full_login_over_the_network_encrypts() {
+fn full_login_over_the_network_is_refused_without_a_key_of_the_users() {
+    let pem = [b"\x01", server_key().1.as_bytes()].concat();
+    let switched = b"\xfecaching_sha2_password\0abcdefghijklmnopqrst\0";
+    let (sha2, native) = (hello(auth::CACHING_SHA2), hello(auth::NATIVE));
+    let stripped = greeting("9.7.4", !handshake::SSL, auth::CACHING_SHA2);
+    let scripts: [(&str, Packets<'_>); 4] = [
+        ("", vec![(&sha2, 1), (FULL, 1), (&pem, 1), (OK, 0)]),
+        (
+            "",
+            vec![(&native, 1), (switched, 1), (FULL, 1), (&pem, 1), (OK, 0)],
+        ),
+        // TLS was taken out of the greeting on the way.
+        (
+            "ssl-mode=preferred",
+            vec![(&stripped, 1), (FULL, 1), (&pem, 1), (OK, 0)],
+        ),
+        // The key comes without having been asked for.
+        (
+            "get-server-public-key=false",
+            vec![(&sha2, 1), (&pem, 0), (FULL, 1), (OK, 0)],
+        ),
+    ];
+    for (parameters, script) in scripts {
+        let mut channel = server(&script);
+        let error = login(&mut channel, &dsn_with(parameters), false).unwrap_err();
+        let says = error.to_string();
+        if script[1].0 != pem {
+            assert!(matches!(error, Error::Auth(_)), "{error}");
+            for way in ["ssl-mode=required", "server-public-key-path", "socket"] {
+                assert!(says.contains(way), "{says}");
+            }
+        }
+        // Neither the key was asked for nor anything said after the proof.
+        let answers = 1 + usize::from(script[1].0 == switched);
+        assert_eq!(channel.transport.writes.len(), answers, "{parameters}");
+        keeps_the_password(&channel);
+    }
+}
+
+#[test]
+fn full_login_over_the_network_encrypts_with_the_key_that_is_asked_for_on_request() {
     let pem = [b"\x01", server_key().1.as_bytes()].concat();
     let hello = hello(auth::CACHING_SHA2);
     let mut channel = server(&[(&hello, 1), (FULL, 1), (&pem, 1), (OK, 0)]);
-    login(&mut channel, &dsn(), false).unwrap();
+    login(&mut channel, &dsn_with("get-server-public-key=true"), false).unwrap();
     let writes = &channel.transport.writes;
     assert_eq!(writes[1], b"\x01\0\0\x03\x02");
     assert_eq!(decrypted(&writes[2][4..]), b"secret\0");
     for write in writes {
         assert!(!write.windows(6).any(|bytes| bytes == b"secret"));
+    }
+}
+
+#[test]
+fn a_pinned_key_is_the_only_one_that_is_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("public_key.pem");
+    std::fs::write(&path, &server_key().1).unwrap();
+    let parameters = format!(
+        "server-public-key-path={}&get-server-public-key=true",
+        path.display()
+    );
+    let hello = hello(auth::CACHING_SHA2);
+    let mut channel = server(&[(&hello, 1), (FULL, 1), (OK, 0)]);
+    login(&mut channel, &dsn_with(&parameters), false).unwrap();
+    let [_, password] = &channel.transport.writes[..] else {
+        panic!("the server's own key is not asked for")
+    };
+    assert_eq!(decrypted(&password[4..]), b"secret\0");
+
+    // A file that is of no use is an error: no key is asked for instead.
+    for content in [None, Some("no key")] {
+        match content {
+            Some(content) => std::fs::write(&path, content).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+        let mut channel = server(&[(&hello, 1), (FULL, 1), (OK, 0)]);
+        let error = login(&mut channel, &dsn_with(&parameters), false).unwrap_err();
+        assert!(error.to_string().contains("public_key.pem"), "{error}");
+        assert_eq!(channel.transport.writes.len(), 1);
+        keeps_the_password(&channel);
     }
 }
 
@@ -197,7 +280,7 @@ fn the_server_may_switch_plugins() {
 
 #[test]
 fn refusals_say_why() {
-    let cases: [(&[u8], &str); 7] = [
+    let cases: [(&[u8], &str); 10] = [
         (
             b"\xff\x15\x04#28000Access denied for user 'me'",
             "server error 1045 (28000): Access",
@@ -217,6 +300,19 @@ fn refusals_say_why() {
         (
             b"\xfe",
             "not supported: the account's authentication plugin \"mysql_old_password\"",
+        ),
+        (
+            b"\xfemysql_clear_password\0",
+            "not supported: the account's authentication plugin \"mysql_clear_password\"",
+        ),
+        (
+            b"\xfesha256_password\0abcdefghijklmnopqrst\0",
+            "not supported: the account's authentication plugin \"sha256_password\"",
+        ),
+        // LOCAL INFILE: there is no statement yet that could ask for rows.
+        (
+            b"\xfb/etc/passwd",
+            "protocol error: an unknown packet in the login",
         ),
         (b"\x01\x09", "protocol error: unknown data in the login"),
         (b"\x07", "protocol error: an unknown packet in the login"),

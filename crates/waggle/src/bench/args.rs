@@ -9,6 +9,9 @@ use waggle_stats::arrivals::{Spacing, Stage};
 use waggle_stats::latency::LATENCY_NS_MAX;
 
 use super::offered::{self, Limit};
+use crate::account::AccountArgs;
+use crate::cli::LoadUser;
+use crate::rights::Needs;
 
 /// After the flags in `--help`.
 const EXAMPLES: &str = "\
@@ -36,6 +39,9 @@ pub(crate) struct Args {
     /// [env: WAGGLE_DSN]
     #[arg(long, value_name = "DSN", conflicts_with = "sandbox")]
     pub(super) dsn: Option<String>,
+
+    #[command(flatten)]
+    pub(super) account: AccountArgs,
 
     /// Start a throw-away server for this run: mysql or mariadb
     #[arg(long, value_name = "FLAVOUR")]
@@ -145,6 +151,9 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["no_record", "rate_search"])]
     pub(super) profile: bool,
 
+    #[command(flatten)]
+    pub(crate) load_user: LoadUser,
+
     /// Where the run directory is made
     #[arg(long, default_value = "waggle-runs", value_name = "DIR")]
     pub(super) run_dir: PathBuf,
@@ -156,6 +165,18 @@ pub(crate) struct Args {
     /// Options of the workload after `--`, as --name=value
     #[arg(last = true, value_name = "--NAME=VALUE")]
     pub(super) workload_options: Vec<String>,
+}
+
+impl Args {
+    /// A throw-away server is started with what this process may do, and a profile attaches;
+    /// the load itself needs nothing.
+    pub(crate) fn needs(&self) -> Needs {
+        match (self.sandbox, self.profile) {
+            (Some(_), _) => Needs::Everything,
+            (None, true) => Needs::Attach,
+            (None, false) => Needs::Nothing,
+        }
+    }
 }
 
 /// The stages of `--rate-steps`; a type of its own, so that the flag is given once.

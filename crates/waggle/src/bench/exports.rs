@@ -106,8 +106,8 @@ impl Exports {
 
 impl Export {
     fn create(path: &Path) -> anyhow::Result<Export> {
-        let file =
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file = waggle_files::create(path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Export {
             path: path.to_owned(),
             file,

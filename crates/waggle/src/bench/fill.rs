@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use waggle_load::driver::Driver;
-use waggle_load::driver::mysql::MySql;
 use waggle_load::{LoadError, LoadSpec, Progress};
 use waggle_report::quantity;
 
@@ -36,7 +34,7 @@ pub(super) fn command(
     let (shown, bar) = (rows.clone(), bar(rows_expected));
     let progress_bar = bar.clone();
     let (interrupt, cancel) = (interrupt.clone(), spec.cancel.clone());
-    let done = waggle_load::run_command(spec, name, driver(spec), move |progress| {
+    let done = waggle_load::command(spec, name, move |progress| {
         if interrupt.requested() {
             cancel.store(true, Ordering::Relaxed);
         }
@@ -61,11 +59,6 @@ pub(super) fn command(
         note(&format!("inserted {count} rows in {time}"));
     }
     Ok(filled)
-}
-
-/// The one way to the server of this plan.
-pub(super) fn driver(spec: &LoadSpec) -> Arc<dyn Driver> {
-    Arc::new(MySql::new(vec![spec.dsn.clone()], spec.statement_timeout))
 }
 
 /// Hidden where stderr is no terminal; lines are printed then.

@@ -114,9 +114,10 @@ pub(super) fn run(
         now.backlog_age_ns = waiting.backlog_age_ns;
     }
     let failure = match failed.map(Early::Failed) {
-        Some(failed) => Some(failed),
+        // What a signal cut off is no failure of the server's.
+        _ if interrupt.requested() => Some(Early::Interrupted),
         None if !was_exact => Some(Early::Silent(spec.stop_grace.as_secs_f64())),
-        None => interrupt.requested().then_some(Early::Interrupted),
+        failed => failed,
     };
     Measured {
         questions: questions_before

@@ -30,7 +30,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use waggle_load::{Load, LoadError, LoadSpec, ScriptFace};
+use waggle_load::{Load, LoadError, LoadSpec};
 use waggle_report::run::Outcome;
 
 pub(crate) use args::Args;
@@ -304,22 +304,15 @@ impl Bench {
             return Ok(Checks::default());
         }
         let length = Duration::from_secs_f64(measured.duration_s);
-        let checks = self
-            .face()
-            .and_then(|mut face| face.checks(&measured.total, length))
+        let checks = waggle_load::checks(&self.spec, &measured.total, length)
             .context("the workload's checks() failed")?;
         Ok(checks.into())
-    }
-
-    /// The script in a state of its own.
-    fn face(&self) -> Result<ScriptFace, LoadError> {
-        ScriptFace::open(&self.spec, fill::driver(&self.spec))
     }
 
     /// What could have been typed in place of a command that is not there.
     fn commands(&self) -> String {
         let known = "waggle itself knows prepare, warmup, run, cleanup and all";
-        let own = self.face().map(|face| face.commands()).unwrap_or_default();
+        let own = waggle_load::commands(&self.spec).unwrap_or_default();
         if own.is_empty() {
             return format!("it brings none of its own; {known}");
         }

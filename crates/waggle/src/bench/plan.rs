@@ -18,6 +18,7 @@ use waggle_wire::Dsn;
 
 use super::args::{Args, AtEnd, Waiting};
 use super::offered::{self, Limit};
+use crate::account;
 
 #[cfg(test)]
 mod tests;
@@ -52,7 +53,7 @@ pub(super) enum Action {
 /// Where the load goes.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
-    Named(Dsn),
+    Named(Box<Dsn>),
     Sandbox(Flavour),
 }
 
@@ -278,12 +279,11 @@ fn target(args: &Args) -> anyhow::Result<Target> {
              {DSN_VARIABLE}), or take a throw-away one with --sandbox mariadb"
         ),
     };
-    let mut dsn: Dsn = text
-        .parse()
-        .with_context(|| format!("{source} names no server"))?;
+    let mut dsn = account::named(&text, Some(&args.account))
+        .with_context(|| format!("{source} names no server that can be used"))?;
     dsn.database
         .get_or_insert_with(|| DATABASE_DEFAULT.to_owned());
-    Ok(Target::Named(dsn))
+    Ok(Target::Named(Box::new(dsn)))
 }
 
 fn time(args: &Args) -> anyhow::Result<Option<Duration>> {

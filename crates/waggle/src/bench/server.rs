@@ -1,5 +1,7 @@
 //! The server under load: named by the user or thrown away, and what it says about itself.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
 use waggle_profile::model::Profile;
 use waggle_report::run::ServerFacts;
@@ -27,6 +29,9 @@ const VARIABLES: [&str; 8] = [
     "transaction_isolation",
 ];
 
+/// How long the server may be silent when it is asked about itself.
+const ANSWER: Duration = Duration::from_secs(60);
+
 /// A server that answered.
 pub(super) struct Server {
     pub(super) dsn: Dsn,
@@ -42,13 +47,14 @@ impl Server {
     /// Connects, or starts a throw-away server. Writes nothing.
     pub(super) fn open(target: &Target) -> Result<Server, Failure> {
         let (dsn, sandbox) = match target {
-            Target::Named(dsn) => (dsn.clone(), None),
+            Target::Named(dsn) => (Dsn::clone(dsn), None),
             Target::Sandbox(flavour) => {
                 let sandbox = start(SandboxSpec::new(*flavour))?;
                 (sandbox.dsn_socket(), Some(sandbox))
             }
         };
         let mut control = Connection::connect(&dsn).map_err(|error| refused(&dsn, error))?;
+        control.set_timeout(Some(ANSWER));
         let facts = facts(&mut control).map_err(|error| refused(&dsn, error))?;
         Ok(Server {
             dsn,
@@ -59,7 +65,7 @@ impl Server {
         })
     }
 
-    /// Attaches to the server and to this process; nothing is recorded before
+    /// Attaches to the server and to the process of the load; nothing is recorded before
     /// [`Server::profile`] says so.
     pub(super) fn attach(&mut self) -> anyhow::Result<()> {
         let pid = profiling::server::pid_of(&self.dsn)?;
@@ -68,7 +74,7 @@ impl Server {
             by_digest: true,
             timeline: false,
         };
-        let pids = [pid, std::process::id()];
+        let pids = [pid, waggle_load::process_id()];
         let attached = Profiling::attach(&pids, extent).or_else(|error| {
             note(&format!("waggle: {error:#}; profiling without statements"));
             let extent = Extent {

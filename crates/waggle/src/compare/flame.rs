@@ -2,7 +2,6 @@
 //!
 //! Invariant: whether a file can be made is known before any is written.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -41,7 +40,7 @@ pub(super) fn write(plan: &Plan) -> anyhow::Result<Vec<String>> {
 }
 
 fn save(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
+    waggle_files::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// The run's directory, without what stands before it.
@@ -55,7 +54,7 @@ fn name(side: &Side) -> String {
 
 fn whole(side: &Side) -> anyhow::Result<Profile> {
     let file = side.run.path().join(PROFILE_FILE);
-    let bytes = fs::read(&file).with_context(|| {
+    let bytes = side.run.document_bytes(PROFILE_FILE).with_context(|| {
         format!(
             "{} holds no profile ({}); record one with waggle profile, or with --profile",
             side.path.display(),

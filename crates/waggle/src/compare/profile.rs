@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
+use waggle_foreign::is_harmful;
 use waggle_report::profile::{
     ProfileKind, ProfilePage, ProfilePart, ProfileReport, functions, groups, totals,
 };
@@ -172,7 +173,7 @@ fn label(name: &str, module: &str) -> String {
 }
 
 fn cut(name: &str) -> String {
-    let tame = name.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let tame = name.chars().map(|c| if is_harmful(c) { ' ' } else { c });
     tame.take(NAME_CHARS_MAX).collect()
 }
 

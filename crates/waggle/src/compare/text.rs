@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use waggle_foreign::is_harmful;
 use waggle_report::lab::wrapped;
 use waggle_report::quantity::{decimals, plain, signed};
 use waggle_report::table::{Table, WIDTH};
@@ -126,6 +127,6 @@ fn with_interval(effect: &Effect) -> String {
 /// Run files are foreign: nothing in them commands the terminal.
 fn clean(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_harmful(c) { ' ' } else { c })
         .collect()
 }

@@ -10,6 +10,9 @@ use waggle_copy::throttle::Limits;
 use waggle_copy::{Plan, TableName, Until};
 use waggle_wire::Dsn;
 
+use crate::account::{self, AccountArgs};
+use crate::rights::Needs;
+
 /// Sessions at each server without `--ranges`.
 const RANGES: usize = 4;
 const MIB: u64 = 1 << 20;
@@ -26,7 +29,8 @@ Examples:
   waggle copy --from … --to … --max-rate 20 --pause-file /run/pause
 
 A copy that was ended, by whatever, goes on when the same command runs again. SIGUSR1 pauses it,
-SIGUSR2 lets it go on. WAGGLE_COPY_FROM and WAGGLE_COPY_TO keep passwords out of the process list."
+SIGUSR2 lets it go on. WAGGLE_COPY_FROM and WAGGLE_COPY_TO keep passwords out of the process list,
+as do option files and login paths."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -34,6 +38,16 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) copy: CopyArgs,
+}
+
+impl Args {
+    /// A comparison starts servers; a copy connects.
+    pub(crate) fn needs(&self) -> Needs {
+        match self.subject {
+            Some(Subject::Bench(_)) => Needs::Everything,
+            Some(Subject::Verify(_)) | None => Needs::Nothing,
+        }
+    }
 }
 
 /// What else there is to do about a copy.
@@ -62,6 +76,9 @@ pub(super) struct CopyArgs {
         hide_env_values = true
     )]
     to: Option<String>,
+
+    #[command(flatten)]
+    account: AccountArgs,
 
     /// Tables, `name` or `database.name`, separated by commas [default: all of the database]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -151,8 +168,8 @@ pub(super) struct Checked {
 
 impl CopyArgs {
     pub(super) fn plan(self) -> anyhow::Result<Checked> {
-        let source = dsn(self.from, "--from")?;
-        let target = dsn(self.to, "--to")?;
+        let source = dsn(self.from, "--from", &self.account)?;
+        let target = dsn(self.to, "--to", &self.account)?;
         let tables = names(&self.tables, source.database.as_deref())?;
         if source.endpoint == target.endpoint && source.database == target.database {
             bail!("--from and --to name the same database; give --to another one");
@@ -215,9 +232,9 @@ impl CopyArgs {
     }
 }
 
-pub(super) fn dsn(text: Option<String>, flag: &str) -> anyhow::Result<Dsn> {
+pub(super) fn dsn(text: Option<String>, flag: &str, account: &AccountArgs) -> anyhow::Result<Dsn> {
     let text = text.with_context(|| format!("{flag} is missing; name a server"))?;
-    text.parse().with_context(|| flag.to_owned())
+    account::named(&text, Some(account)).with_context(|| flag.to_owned())
 }
 
 pub(super) fn names(texts: &[String], database: Option<&str>) -> anyhow::Result<Vec<TableName>> {

@@ -15,6 +15,7 @@ use waggle_copy::verify::{Comparison, Difference, RANGE_ROWS, TableReport, compa
 use waggle_copy::{Control, CopyError, Table, TableName, schema, session};
 
 use super::args;
+use crate::account::AccountArgs;
 use crate::cli::{Failure, Output};
 use crate::interrupt;
 
@@ -42,6 +43,9 @@ pub(crate) struct VerifyArgs {
         hide_env_values = true
     )]
     to: Option<String>,
+
+    #[command(flatten)]
+    account: AccountArgs,
 
     /// Tables, `name` or `database.name`, separated by commas [default: all of the database]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -77,8 +81,8 @@ struct Checked {
 
 impl VerifyArgs {
     fn check(self) -> anyhow::Result<Checked> {
-        let source = args::dsn(self.from, "--from")?;
-        let target = args::dsn(self.to, "--to")?;
+        let source = args::dsn(self.from, "--from", &self.account)?;
+        let target = args::dsn(self.to, "--to", &self.account)?;
         let tables = args::names(&self.tables, source.database.as_deref())?;
         if source.endpoint == target.endpoint && source.database == target.database {
             bail!("--from and --to name the same database, which is equal to itself");

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
+use waggle_foreign::read_proc;
 use waggle_probes::statement::Fit;
 use waggle_server::Flavour;
 use waggle_server::binary::{self, NotAServerBinary};
@@ -216,7 +217,7 @@ pub(super) fn unreadable() -> Vec<Unreadable> {
         .collect();
     pids.sort_unstable();
     let named = |pid: &u32| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = read_proc(format!("/proc/{pid}/comm")).unwrap_or_default();
         name.starts_with("mysqld") || name.starts_with("mariadbd")
     };
     let look = |pid: u32| match process::from_pid(pid) {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use waggle_foreign::Printable;
 use waggle_probes::capability::{Fact, Facts, Kernel};
 use waggle_report::host::HostFacts;
 use waggle_report::table::WIDTH;
@@ -151,7 +152,7 @@ fn block(text: &mut String, server: &Server, all_seen: bool) {
         text,
         "{} {version}  {}",
         server.flavour,
-        server.binary.display()
+        Printable::of_path(&server.binary)
     );
     item(text, "", "process", &processes(server, all_seen), None);
     let build = server.build_id.as_deref().unwrap_or("none in the file");
@@ -219,7 +220,7 @@ fn processes(server: &Server, all_seen: bool) -> String {
     let pids: Vec<String> = server.pids.iter().map(u32::to_string).collect();
     let mut said = format!("pid {}", pids.join(" "));
     if let Some(root) = &server.root {
-        let _ = write!(said, ", root directory {}", root.display());
+        let _ = write!(said, ", root directory {}", Printable::of_path(root));
     }
     if server.replaced {
         said.push_str(", program file replaced since the start (an upgrade awaits its restart)");

@@ -25,6 +25,8 @@ use waggle_server::cpu;
 use waggle_stats::compare::{Slice, Window, WindowCounters, WindowLatency};
 use waggle_stats::latency::LatencyHistogram;
 
+use crate::interrupt;
+
 /// How long the load may take to come to a stop between two windows.
 const PAUSE_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -173,7 +175,7 @@ impl Measure {
         rest(bed.subject(arm).1);
         bed.on(arm).map_err(Fault::On)?;
         let measured = self.measured_part(bed, arm);
-        let paused = bed.subject(arm).0.pause_within(PAUSE_PATIENCE);
+        let paused = interrupt::hold(bed.subject(arm).0, PAUSE_PATIENCE);
         let counted = bed.subject(arm).0.counters().since(&before);
         rest(bed.subject(arm).1);
         let observed = bed.off(arm);
@@ -318,7 +320,7 @@ impl Readings {
 }
 
 fn sleep_until(deadline: Instant) {
-    thread::sleep(deadline.saturating_duration_since(Instant::now()));
+    interrupt::pause(deadline.saturating_duration_since(Instant::now()));
 }
 
 /// What lies between readings, in seconds since the first.

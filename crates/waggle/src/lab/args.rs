@@ -17,7 +17,7 @@ use waggle_wire::{Dsn, Endpoint};
 
 use super::arm::{ArmSpec, builtin, file};
 use super::cell::{CellSpec, LivesPlan};
-use crate::cli::Failure;
+use crate::cli::{Failure, LoadUser};
 use crate::experiment::flags::{duration, share};
 
 /// Half-width that is aimed at for an arm that was asked for by name, as a share of the base.
@@ -28,6 +28,9 @@ const TARGET_ASKED: f64 = 0.01;
 pub(crate) struct Args {
     #[command(subcommand)]
     subject: Subject,
+
+    #[command(flatten)]
+    pub(crate) load_user: LoadUser,
 }
 
 #[derive(Debug, Subcommand)]

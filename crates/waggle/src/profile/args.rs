@@ -10,8 +10,10 @@ use waggle_probes::sample::FREQUENCY_HZ_MAX;
 use waggle_profile::out::Root;
 use waggle_wire::Dsn;
 
+use crate::account;
 use crate::cli::Failure;
 use crate::profiling::kept::Format;
+use crate::rights::Needs;
 
 /// Show where processes spend their time: which calls run or wait, in which threads, for which
 /// statement.
@@ -93,6 +95,16 @@ struct TargetArgs {
     /// Start this command, the rest of the line, and profile it and what it starts, until it ends
     #[arg(long, value_name = "COMMAND", num_args = 1.., allow_hyphen_values = true)]
     command: Vec<String>,
+}
+
+impl Args {
+    /// A command is started with what this process may do ([`Needs::AttachAndEnd`] follows).
+    pub(crate) fn needs(&self) -> Needs {
+        match self.target.command.is_empty() {
+            true => Needs::Attach,
+            false => Needs::Everything,
+        }
+    }
 }
 
 /// What stands below each stack.
@@ -183,7 +195,7 @@ impl Args {
 impl TargetArgs {
     fn plan(self) -> Result<Target, Failure> {
         if let Some(dsn) = self.dsn {
-            let dsn = dsn.parse().map_err(Failure::unusable)?;
+            let dsn = account::named(&dsn, None).map_err(Failure::Unusable)?;
             return Ok(Target::Dsn(Box::new(dsn)));
         }
         Ok(match (self.all, self.command.is_empty()) {

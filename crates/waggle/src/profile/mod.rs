@@ -28,6 +28,7 @@ use target::Processes;
 use crate::cli::{Failure, Output};
 use crate::interrupt::{self, Interrupt};
 use crate::profiling::kept::{self, Format, Wanted};
+use crate::rights::{self, Needs};
 
 /// How soon a signal or the end of the processes is noticed.
 const POLL: Duration = Duration::from_millis(50);
@@ -41,10 +42,18 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
         .map_err(Failure::Unusable)?;
     let switched = plan.signal.map(switch).transpose()?;
     let mut processes = Processes::find(&plan.target, out.json)?;
+    if processes.is_command() {
+        // It was started with everything; this process goes on with less.
+        rights::keep(Needs::AttachAndEnd)?;
+    }
     let mut run = RunDir::create(&plan.out, "profile", name(&plan)).map_err(Failure::unusable)?;
     let argv: Vec<String> = std::env::args().collect();
     run.record(|facts| facts.command = redact_argv(&argv))
         .map_err(Failure::unusable)?;
+    // Before there is a thread that would keep more.
+    if let Err(failure) = rights::narrow() {
+        return Err(failed(run, failure));
+    }
     let recorder = match start(&plan, &mut processes) {
         Ok(recorder) => recorder,
         Err(error) => return Err(failed(run, Failure::unusable(error))),

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use waggle_foreign::read_proc;
 use waggle_profile::descendants;
 use waggle_server::process::find_servers;
 
@@ -221,7 +222,7 @@ fn is_found(program: &str) -> bool {
 }
 
 fn check(pid: u32) -> Result<(), Failure> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+    let status = read_proc(format!("/proc/{pid}/status"))
         .map_err(|_| Failure::unusable(anyhow!("there is no process {pid}")))?;
     let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     let leader: Option<u32> = leader.and_then(|number| number.trim().parse().ok());
@@ -238,7 +239,7 @@ fn check(pid: u32) -> Result<(), Failure> {
 
 /// An ended process that nobody waited for has no program any more.
 fn is_alive(pid: u32) -> bool {
-    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = read_proc(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = state.rsplit_once(')');
     let state = state.and_then(|(_, rest)| rest.trim_start().chars().next());
     matches!(state, Some(state) if !matches!(state, 'Z' | 'X'))

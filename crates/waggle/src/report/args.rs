@@ -90,6 +90,8 @@ pub(crate) struct Plan {
 pub(crate) enum Place {
     Stdout,
     File(PathBuf),
+    /// The page in the run itself, which may be anyone's.
+    Page(PathBuf),
 }
 
 impl Args {
@@ -117,7 +119,7 @@ impl Args {
         let place = match self.output {
             Some(file) if file.as_os_str() == "-" => Place::Stdout,
             Some(file) => Place::File(file),
-            None if format == Format::Html => Place::File(run.path().join(PAGE_FILE)),
+            None if format == Format::Html => Place::Page(run.path().join(PAGE_FILE)),
             None => Place::Stdout,
         };
         Ok(Plan {

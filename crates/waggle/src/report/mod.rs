@@ -8,8 +8,8 @@
 mod args;
 mod stacks;
 
-use std::fs;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 use anyhow::Context;
 use serde_json::json;
@@ -26,11 +26,11 @@ pub(crate) fn run(args: Args, out: &Output) -> Result<(), Failure> {
     let bytes = render(&plan).map_err(Failure::ran)?;
     write(&plan.place, &bytes).map_err(Failure::ran)?;
     match &plan.place {
-        Place::File(file) if out.json => out
+        Place::File(file) | Place::Page(file) if out.json => out
             .json(&json!({ "report": file }))
             .context("cannot write to standard output")
             .map_err(Failure::ran),
-        Place::File(file) => {
+        Place::File(file) | Place::Page(file) => {
             eprintln!("wrote {}", file.display());
             Ok(())
         }
@@ -70,11 +70,13 @@ fn write(place: &Place, bytes: &[u8]) -> anyhow::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             written => written.context("cannot write to standard output"),
         },
-        Place::File(file) => fs::write(file, bytes).with_context(|| {
-            format!(
-                "cannot write the report to {}; name another file with -o",
-                file.display()
-            )
-        }),
+        Place::File(file) => waggle_files::write(file, bytes).with_context(|| no_report(file)),
+        // Of a run directory that is somebody else's, a link of that name is not followed.
+        Place::Page(file) => waggle_files::replace(file, bytes).with_context(|| no_report(file)),
     }
+}
+
+fn no_report(file: &Path) -> String {
+    let file = file.display();
+    format!("cannot write the report to {file}; name another file with -o")
 }

@@ -3,8 +3,6 @@
 //!
 //! Invariant: nothing of the run is changed.
 
-use std::fs;
-
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use waggle_profile::model::{Kind, Profile};
@@ -97,7 +95,7 @@ pub(crate) fn read(run: &Run, asked: &Asked) -> anyhow::Result<Profile> {
         }
     }
     let path = run.path().join(&file);
-    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = run.document_bytes(&file)?;
     Profile::from_json(&bytes).with_context(|| format!("cannot read {}", path.display()))
 }
 

@@ -12,8 +12,9 @@ use crate::cli::Failure;
 
 /// Start, list and stop throw-away MySQL and MariaDB servers
 ///
-/// Each has its own directory, Unix socket and free port on 127.0.0.1; user root without a
-/// password and an empty schema sbtest. Nothing of it is left when it ends.
+/// Each has its own directory and Unix socket; user root, whose password is in a file that the
+/// printed DSN names, and an empty schema sbtest. Started by root, it runs as a user of its own.
+/// Nothing of it is left when it ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -49,9 +50,13 @@ struct Up {
     #[arg(long, value_name = "NAME")]
     replica_of: Option<String>,
 
-    /// Write a binary log with GTIDs, so that replicas can follow
+    /// Write a binary log with GTIDs and listen on TCP, so that replicas can follow
     #[arg(long)]
     primary: bool,
+
+    /// Listen on a free port of 127.0.0.1, too; --set port=NUMBER names one
+    #[arg(long)]
+    tcp: bool,
 
     /// Server setting, as in an option file; can be given more than once, the last one wins
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
@@ -117,6 +122,7 @@ impl Up {
             settings,
             name: self.name,
             dir: self.dir,
+            tcp: self.tcp,
         };
         Ok(UpPlan {
             spec,

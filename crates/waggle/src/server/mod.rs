@@ -111,7 +111,9 @@ fn print_facts(started: &Started<'_>) -> io::Result<()> {
     }
     writeln!(stdout, "  dsn      {}", server.dsn)?;
     writeln!(stdout, "  socket   {}", server.socket.display())?;
-    writeln!(stdout, "  port     {}", server.port)?;
+    if let Some(port) = server.port {
+        writeln!(stdout, "  port     {port}")?;
+    }
     writeln!(stdout, "  pid      {}", server.pid)?;
     writeln!(stdout, "  datadir  {}", server.datadir.display())?;
     writeln!(stdout, "  log      {}", server.log.display())?;

@@ -54,16 +54,16 @@ pub(crate) struct Args {
 impl Args {
     /// The words of this process, if it was started as `sysbench`, or as `waggle sysbench`: they
     /// reach this verb as they are, before the grammar of the other verbs sees them.
-    pub(crate) fn of_process() -> Option<Args> {
-        let mut words = std::env::args_os();
+    pub(crate) fn of_process(words: &[OsString]) -> Option<Args> {
+        let mut words = words.iter();
         let program = words.next()?;
-        let is_sysbench = Path::new(&program)
+        let is_sysbench = Path::new(program)
             .file_name()
             .is_some_and(|name| name == "sysbench");
         if !is_sysbench && words.next()? != "sysbench" {
             return None;
         }
-        let words = words.collect();
+        let words = words.cloned().collect();
         Some(Args { words })
     }
 }

@@ -164,6 +164,11 @@ fn pgsql(values: &Values, statement_timeout: Option<Duration>) -> Result<Places,
 /// One server of the options, as an account of it.
 pub(super) fn dsn(values: &Values, endpoint: Endpoint) -> Dsn {
     let password = values.text("mysql-password");
+    // Client libraries look there too; unlike an argument, other users do not read it.
+    let password = match password.is_empty() {
+        true => std::env::var("MYSQL_PWD").unwrap_or_default(),
+        false => password.to_owned(),
+    };
     let database = values.text("mysql-db");
     Dsn {
         password: (!password.is_empty()).then(|| Secret::new(password)),

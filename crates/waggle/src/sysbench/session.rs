@@ -25,9 +25,10 @@ use super::servers::{self, Servers};
 use super::settings::{self, Settings};
 use crate::interrupt::{self, Interrupt};
 
-/// The longest wait for the answer to a statement of a run; longer than any lock wait. Commands
-/// wait without a limit: an index on a large table takes its time.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(3600);
+/// The longest wait for the answer to a statement of a run; longer than a lock wait.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
+/// The same for commands: an index on a large table takes its time.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 
 /// How soon a signal is noticed while a command runs.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -224,7 +225,7 @@ impl Session<'_> {
 
     /// A command in every thread, or in one; `function` is what an error names.
     fn command(self, name: &str, function: &str) -> u8 {
-        let (servers, interrupt) = match (self.servers(None), interrupt::catch()) {
+        let (servers, interrupt) = match (self.servers(Some(COMMAND_TIMEOUT)), interrupt::catch()) {
             (Ok(servers), Ok(interrupt)) => (servers, interrupt),
             (Err(refusal), _) => return super::refused(&self.log, &refusal),
             (_, Err(error)) => return self.no_signals(&error),

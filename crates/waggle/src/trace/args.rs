@@ -7,7 +7,9 @@ use anyhow::anyhow;
 use waggle_server::Flavour;
 use waggle_wire::Dsn;
 
+use crate::account;
 use crate::cli::Failure;
+use crate::rights::Needs;
 
 /// What every subject shares.
 #[derive(Debug, clap::Args)]
@@ -43,6 +45,16 @@ struct TargetArgs {
     /// Start a throw-away server and trace it
     #[arg(long, value_name = "mysql|mariadb")]
     sandbox: Option<Flavour>,
+}
+
+impl CommonArgs {
+    /// A throw-away server is started, and ended, with what this process may do.
+    pub(super) fn needs(&self) -> Needs {
+        match self.target.sandbox {
+            Some(_) => Needs::Everything,
+            None => Needs::Attach,
+        }
+    }
 }
 
 /// Which process is traced.
@@ -88,7 +100,7 @@ impl TargetArgs {
         match (self.pid, self.dsn, self.sandbox) {
             (Some(pid), ..) => Ok(Target::Pid(pid)),
             (_, Some(dsn), _) => {
-                let dsn = dsn.parse().map_err(Failure::unusable)?;
+                let dsn = account::named(&dsn, None).map_err(Failure::Unusable)?;
                 Ok(Target::Dsn(Box::new(dsn)))
             }
             (.., Some(flavour)) => Ok(Target::Sandbox(flavour)),

@@ -62,7 +62,7 @@ pub(crate) struct Args {
     slower: Option<Duration>,
 
     #[command(flatten)]
-    common: CommonArgs,
+    pub(super) common: CommonArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -54,7 +54,7 @@ pub(crate) struct Args {
     slices: SliceArgs,
 
     #[command(flatten)]
-    common: CommonArgs,
+    pub(super) common: CommonArgs,
 }
 
 /// What was asked for, checked.

@@ -20,6 +20,7 @@ mod waits;
 use clap::Subcommand;
 
 use crate::cli::{Failure, Output};
+use crate::rights::Needs;
 
 /// Explain waits by what other threads did meanwhile: stages, latches, functions, wake-ups.
 #[derive(Debug, clap::Args)]
@@ -34,6 +35,18 @@ enum Subject {
     Latch(Box<latch::Args>),
     Pipeline(Box<pipeline::Args>),
     Waits(Box<waits::Args>),
+}
+
+impl Args {
+    /// See [`args::CommonArgs::needs`].
+    pub(crate) fn needs(&self) -> Needs {
+        match &self.subject {
+            Subject::Func(args) => args.common.needs(),
+            Subject::Latch(args) => args.common.needs(),
+            Subject::Pipeline(args) => args.common.needs(),
+            Subject::Waits(args) => args.common.needs(),
+        }
+    }
 }
 
 /// Runs the verb.

@@ -65,7 +65,7 @@ pub(crate) struct Args {
     slices: SliceArgs,
 
     #[command(flatten)]
-    common: CommonArgs,
+    pub(super) common: CommonArgs,
 }
 
 /// Which pipeline.

@@ -33,7 +33,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Opens the run directory; nothing is attached yet. `subject` is `pipeline`, `latch`, ...
+    /// Opens the run directory, and gives up what that took. `subject` is `pipeline`, `latch`, ...
     ///
     /// # Errors
     /// Signals cannot be caught, or the directory cannot be made; exit code 2.
@@ -54,6 +54,7 @@ impl Session {
             });
         });
         recorded.map_err(Failure::unusable)?;
+        crate::rights::narrow()?;
         Ok(Self {
             run,
             interrupt,

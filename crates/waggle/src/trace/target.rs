@@ -8,6 +8,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use waggle_foreign::{Printable, read_proc};
 use waggle_report::trace::Traced;
 use waggle_server::discovery::{Discovery, Found};
 use waggle_server::process::{self, ServerProcess};
@@ -46,7 +47,7 @@ impl Process {
     }
 
     fn of_pid(pid: u32, sandbox: Option<Sandbox>) -> Result<Self, Failure> {
-        let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        let status = read_proc(format!("/proc/{pid}/status"))
             .map_err(|_| Failure::unusable(anyhow!("there is no process {pid}")))?;
         let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
         let leader: Option<u32> = leader.and_then(|number| number.trim().parse().ok());
@@ -64,11 +65,11 @@ impl Process {
 
     /// How the documents name it.
     pub(super) fn traced(&self) -> Traced {
-        let name = fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        let name = read_proc(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
         let server = self.server.as_ref();
         Traced {
             pid: self.pid,
-            program: name.trim().to_owned(),
+            program: Printable::of(name.trim()).into_string(),
             flavour: server.map(|server| server.flavour.to_string()),
             version: server.and_then(|server| server.version.clone()),
             build_id: server.and_then(|server| server.build_id.clone()),
@@ -86,7 +87,7 @@ impl Process {
 
     /// True as long as it runs. An ended process that nobody waited for has no program any more.
     pub(super) fn is_alive(&self) -> bool {
-        let state = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let state = read_proc(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         let state = state
             .rsplit_once(')')
             .map(|(_, rest)| rest.trim_start().chars().next());

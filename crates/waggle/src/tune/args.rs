@@ -13,7 +13,7 @@ use waggle_stats::tune::{Constraint, Scale, Space, Values, Variable, amount};
 use super::plan::{Plan, Stage};
 use super::space_file::SpaceFile;
 use super::studies;
-use crate::cli::Failure;
+use crate::cli::{Failure, LoadUser};
 use common::Common;
 
 /// Find the best values of server variables by experiment, with intervals
@@ -38,6 +38,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     run: RunArgs,
+
+    #[command(flatten)]
+    pub(crate) load_user: LoadUser,
 }
 
 #[derive(Debug, Subcommand)]

@@ -11,7 +11,9 @@ use waggle_server::Flavour;
 use waggle_wire::Dsn;
 
 use super::exports::{ExportArgs, Exports};
+use crate::account::{self, AccountArgs};
 use crate::cli::Failure;
+use crate::rights::Needs;
 
 /// Room for a further server, bytes: 7,000 point selects, or 20 ms at 350,000 a second.
 const RING_BYTES_FURTHER: u32 = 2 << 20;
@@ -84,6 +86,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DSN")]
     dsn: Option<String>,
 
+    #[command(flatten)]
+    account: AccountArgs,
+
     /// Bytes copied of each statement's text; longer ones are cut and counted
     #[arg(long, value_name = "BYTES", default_value_t = Options::default().text_bytes_max)]
     text_bytes: u32,
@@ -100,6 +105,17 @@ pub(crate) struct Args {
     /// each
     #[arg(long, hide = true)]
     control: bool,
+}
+
+impl Args {
+    /// A throw-away server is started, and ended, with what this process may do.
+    pub(crate) fn needs(&self) -> Needs {
+        match (self.target.sandbox, self.source) {
+            (Some(_), _) => Needs::Everything,
+            (None, SourceArg::Packets) => Needs::AttachPackets,
+            (None, _) => Needs::Attach,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -287,7 +303,10 @@ impl Args {
             variable.filter(|_| wanted.is_some())
         });
         match (named, wanted) {
-            (Some(text), _) => Ok(Some(text.parse().map_err(Failure::unusable)?)),
+            (Some(text), _) => {
+                let dsn = account::named(&text, Some(&self.account));
+                Ok(Some(dsn.map_err(Failure::Unusable)?))
+            }
             (None, Some(why)) => {
                 let source = self.source.to_possible_value();
                 let source = source.map_or_else(String::new, |s| s.get_name().to_owned());

@@ -7,11 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use waggle_agent::agent::Agent;
 use waggle_export::clickhouse::{self, ClickHouse};
 use waggle_export::otlp::{self, Otlp};
-use waggle_export::prometheus::{self, Bounds, Listen, Prometheus};
+use waggle_export::prometheus::{self, Bounds, Listen, Prometheus, Token};
 use waggle_export::remote_write::{self, Authorization, RemoteWrite};
 use waggle_export::spool::Limits;
 
@@ -29,6 +29,14 @@ pub(super) struct ExportArgs {
     /// Serve /metrics, /health and /ready for Prometheus: address:port, or a port of loopback
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Listen>,
+
+    /// Serve only who brings this file's bearer token; needed to listen away from loopback
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    listen_token_file: Option<PathBuf>,
+
+    /// Listen away from loopback and serve whoever asks
+    #[arg(long, requires = "listen", conflicts_with = "listen_token_file")]
+    listen_without_token: bool,
 
     /// Push the same series by Prometheus's remote write [env: WAGGLE_REMOTE_WRITE_TOKEN: a bearer
     /// token]
@@ -58,6 +66,7 @@ pub(super) struct ExportArgs {
 #[derive(Debug)]
 pub(super) struct Exports {
     listen: Option<Listen>,
+    token: Option<Token>,
     remote_write: Option<remote_write::Settings>,
     clickhouse: Option<clickhouse::Options>,
     otlp: Option<otlp::Options>,
@@ -70,6 +79,7 @@ fn secret(variable: &str) -> String {
 impl ExportArgs {
     /// Checks addresses and names; opens nothing.
     pub(super) fn plan(self) -> Result<Exports, Failure> {
+        let token = self.token().map_err(Failure::Unusable)?;
         let spool = self.spool.unwrap_or_else(|| {
             let state = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
             let state = state.unwrap_or_else(|| Path::new("/var/lib/waggle").into());
@@ -123,10 +133,48 @@ impl ExportArgs {
         Ok(Exports {
             otlp: otlp.transpose()?,
             listen: self.listen,
+            token,
             remote_write: remote_write.transpose()?,
             clickhouse: clickhouse.transpose()?,
         })
     }
+}
+
+impl ExportArgs {
+    /// The token of those who may scrape. Away from loopback there is one, or none on purpose.
+    fn token(&self) -> anyhow::Result<Option<Token>> {
+        let token = self.listen_token_file.as_ref().map(|path| {
+            let token = Token::read(path);
+            token.with_context(|| format!("--listen-token-file {}", path.display()))
+        });
+        let token = token.transpose()?;
+        let far = self
+            .listen
+            .filter(|Listen(at)| !at.ip().to_canonical().is_loopback());
+        if let Some(Listen(at)) = far
+            && token.is_none()
+            && !self.listen_without_token
+        {
+            bail!(
+                "--listen {at} is open to other hosts: name a token with --listen-token-file FILE, \
+                 or say --listen-without-token"
+            );
+        }
+        Ok(token)
+    }
+}
+
+/// What listening away from loopback means, said aloud.
+fn warn_of(listen: Listen, has_token: bool) {
+    let Listen(at) = listen;
+    if at.ip().to_canonical().is_loopback() {
+        return;
+    }
+    let what = match has_token {
+        true => "other hosts reach it, and the token crosses the network in plain HTTP",
+        false => "everybody who reaches it reads what the servers execute, without a token",
+    };
+    eprintln!("waggle: warning: --listen {at}: {what}");
 }
 
 impl Exports {
@@ -138,11 +186,13 @@ impl Exports {
         needs_server: bool,
     ) -> anyhow::Result<()> {
         if let Some(listen) = self.listen {
+            warn_of(listen, self.token.is_some());
             let prometheus = Prometheus::start(prometheus::Settings {
                 listen,
                 bounds: Bounds::default(),
                 interval,
                 needs_server,
+                token: self.token.clone(),
             })?;
             eprintln!("metrics: http://{}/metrics", prometheus.address());
             agent.add_sink(Box::new(prometheus))?;

@@ -49,7 +49,7 @@ impl StatementLog {
     /// Creates or empties `path`; only statements at least as slow as `slower`, and failed ones,
     /// are written, or all.
     pub(super) fn create(path: &Path, slower: Option<Duration>) -> anyhow::Result<Self> {
-        let file = File::create(path)
+        let file = waggle_files::create(path)
             .with_context(|| format!("cannot write the statement log {}", path.display()))?;
         Ok(Self {
             path: path.to_path_buf(),

@@ -26,6 +26,8 @@ use crate::interrupt::{self, Interrupt};
 const DRAIN_ON: usize = 4096;
 /// How long sinks may take to deliver what is left.
 const CLOSE: Duration = Duration::from_secs(5);
+/// The same after a signal; what is left then stays in the spool.
+const CLOSE_AT_ONCE: Duration = Duration::from_millis(700);
 
 /// A run.
 pub(super) struct Session {
@@ -85,7 +87,11 @@ impl Session {
             self.watch()
         };
         let elapsed = self.started.elapsed();
-        let view = self.agent.close(CLOSE, tap(&mut self.log));
+        let within = match self.interrupt.requested() {
+            true => CLOSE_AT_ONCE,
+            false => CLOSE,
+        };
+        let view = self.agent.close(within, tap(&mut self.log));
         self.tell();
         let logged = self.log.as_mut().map_or(Ok(()), |log| {
             log.flush();

@@ -2,11 +2,16 @@
 
 mod bench;
 mod copy;
+mod credentials;
 mod doctor;
+mod foreign;
+mod hostile;
 mod lab;
 mod load_ring;
+mod modes;
 mod profile;
 mod report;
+mod rights;
 mod server;
 mod study;
 mod sysbench;

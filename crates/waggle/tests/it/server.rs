@@ -219,7 +219,11 @@ fn arguments_that_cannot_be_used() {
         (&["up", "mariadb", "--set", "nonsense"], "NAME=VALUE"),
         (
             &["up", "mariadb", "--set", "bind_address=0.0.0.0"],
-            "has no password",
+            "listens on 127.0.0.1 only",
+        ),
+        (
+            &["up", "mariadb", "--set", "skip-grant-tables=1"],
+            "let everybody in",
         ),
         (&["up", "mariadb", "--name", "../x"], "cannot be named"),
         (&["down"], "required"),
@@ -257,7 +261,7 @@ fn concurrent_starts() {
     let starting: Vec<Child> = ["c1", "c2", "c3"]
         .iter()
         .map(|name| {
-            let args = ["up", flavour, "--detach", "--name", name, "--json"];
+            let args = ["up", flavour, "--tcp", "--detach", "--name", name, "--json"];
             place
                 .command(&args)
                 .stdout(Stdio::piped())

@@ -5,6 +5,7 @@
 //! process is killed.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -31,7 +32,8 @@ pub(crate) struct Server {
 #[derive(Deserialize)]
 struct Up {
     socket: PathBuf,
-    port: u16,
+    /// Of throw-away servers that were asked for it, as these are.
+    port: Option<u16>,
     pid: u32,
     #[serde(default)]
     version: Option<String>,
@@ -47,8 +49,31 @@ pub(crate) const STATEMENTS: [&str; 5] = [
     "sync_binlog=0",
 ];
 
+/// An account for clients that know no password, which has rights in the schema of the comparison
+/// and nowhere else.
+const ACCOUNT: &str = "SET SESSION sql_log_bin = 0;\nCREATE USER 'bench'@'localhost';\n\
+    GRANT ALL ON sbtest.* TO 'bench'@'localhost';\nSET SESSION sql_log_bin = 1;\n";
+
 /// Settings for a comparison of loading: commits wait for the disk, as a server does by default.
 pub(crate) const LOADING: [&str; 1] = ["innodb_buffer_pool_size=1G"];
+
+/// The statements in a file, as long as a server starts.
+struct AccountFile(PathBuf);
+
+impl AccountFile {
+    fn make() -> std::io::Result<AccountFile> {
+        let name = format!("waggle-bench-account-{}.sql", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        File::create_new(&path)?.write_all(ACCOUNT.as_bytes())?;
+        Ok(AccountFile(path))
+    }
+}
+
+impl Drop for AccountFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
 
 impl Server {
     pub(crate) fn start(
@@ -56,6 +81,7 @@ impl Server {
         waggle: &Path,
         settings: &[&str],
     ) -> anyhow::Result<Server> {
+        let account = AccountFile::make().context("writing the account's statements")?;
         let mut command = match flavour {
             Flavour::Null => {
                 let mut command = Command::new(beside("null-server")?);
@@ -67,7 +93,8 @@ impl Server {
             }
             _ => {
                 let mut command = Command::new(waggle);
-                command.args(["server", "up", &name(&flavour), "--json"]);
+                command.args(["server", "up", &name(&flavour), "--tcp", "--json"]);
+                command.args(["--set", &format!("init-file={}", account.0.display())]);
                 for setting in settings {
                     command.args(["--set", *setting]);
                 }
@@ -100,7 +127,7 @@ impl Server {
             version: up.version.unwrap_or_else(|| "in this tree".to_owned()),
             pid: up.pid,
             socket: up.socket,
-            port: up.port,
+            port: up.port.context("it has no TCP")?,
             control: File::from(logged_in.socket),
             deprecates_eof: logged_in.deprecates_eof,
         })
@@ -131,7 +158,7 @@ impl Server {
     /// sysbench's options for this server.
     pub(crate) fn sysbench_options(&self, transport: Transport) -> Vec<String> {
         let mut options = vec![
-            "--mysql-user=root".to_owned(),
+            "--mysql-user=bench".to_owned(),
             "--mysql-db=sbtest".to_owned(),
         ];
         match transport {
@@ -147,8 +174,8 @@ impl Server {
     /// waggle's name for this server.
     pub(crate) fn dsn(&self, transport: Transport) -> String {
         match transport {
-            Transport::Socket => format!("mysql://root@/sbtest?socket={}", self.socket.display()),
-            Transport::Tcp => format!("mysql://root@127.0.0.1:{}/sbtest", self.port),
+            Transport::Socket => format!("mysql://bench@/sbtest?socket={}", self.socket.display()),
+            Transport::Tcp => format!("mysql://bench@127.0.0.1:{}/sbtest", self.port),
         }
     }
 }

@@ -140,6 +140,11 @@ impl Followed {
         })
     }
 
+    /// Has another name from now on: it listens by now.
+    pub(super) fn rename(&mut self, instance: Arc<str>) {
+        self.instance = instance;
+    }
+
     /// Its probe, if that is its source and it is still watched.
     pub(super) fn probe(&mut self) -> Option<&mut UprobeSource> {
         match &mut self.eye {

@@ -39,6 +39,7 @@ impl Pair {
              AND h.nesting_event_level = 0 ORDER BY h.event_id DESC LIMIT 1"
         );
         let deadline = Instant::now() + PATIENCE;
+        let mut before = (0, String::new());
         loop {
             let rows = (self.observer.query_rows(history.as_bytes())).expect("the history");
             let text = |at: usize| {
@@ -46,12 +47,15 @@ impl Pair {
                 String::from_utf8_lossy(&field.unwrap_or_default()).into_owned()
             };
             // An event is filed some time after its statement was answered.
-            let event = text(0).parse().unwrap_or(0);
-            if event > self.event {
-                self.event = event;
-                assert!(!text(1).is_empty(), "no digest of {sql}");
-                return text(1);
+            let seen = (text(0).parse().unwrap_or(0), text(1));
+            // Its row is written without a lock: the number may be there before the digest that
+            // replaces an older one's. What two looks agree on is whole.
+            if seen.0 > self.event && seen == before {
+                self.event = seen.0;
+                assert!(!seen.1.is_empty(), "no digest of {sql}");
+                return seen.1;
             }
+            before = seen;
             assert!(Instant::now() < deadline, "no event of {sql}");
         }
     }

@@ -1,3 +1,5 @@
+use std::ffi::CString;
+
 use super::*;
 
 fn args(line: &str) -> Vec<String> {
@@ -57,15 +59,12 @@ fn files_groups_and_inclusion() {
             "/etc/d/50.cnf",
             "[mariadb-10.11]\nport = 3310\n[mysqld_safe]\nport=2\n",
         ),
-        (
-            "/etc/d/60.cnf",
-            "[server]\n# port=5\nbind-address='10.0.0.1'\n",
-        ),
+        ("/etc/d/60.cnf", "[server]\n# port=5\nsocket='/run/s'\n"),
         ("/own.cnf", "[mysqld1]\nport=3311\n[mysqld]\nport=3312\n"),
     ];
     let found = settings("", &files);
-    let bind = found.bind_address.as_deref();
-    assert_eq!((found.port, bind), (Some(3310), Some("10.0.0.1")));
+    let socket = found.socket.as_deref();
+    assert_eq!((found.port, socket), (Some(3310), Some("/run/s")));
     assert_eq!(
         settings("--defaults-file=/own.cnf", &files).port,
         Some(3312)

@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 
 use libc::c_int;
 
-use server::become_server;
+use server::{become_server, become_user};
 
 pub(super) use prepared::Prepared;
 
@@ -34,6 +34,8 @@ pub(super) enum Step {
     Mount,
     Device,
     Chroot,
+    Rights,
+    Account,
     Exec,
 }
 
@@ -49,7 +51,9 @@ impl Step {
             6 => "a directory could not be mounted into its root",
             7 => "a device could not be mounted into its root",
             8 => "its root could not be entered",
-            9 => "the program could not be executed",
+            9 => "its rights could not be taken from it",
+            10 => "it could not be given a user of its own",
+            11 => "the program could not be executed",
             _ => "an unknown step failed",
         }
     }
@@ -95,7 +99,7 @@ pub(super) unsafe fn guard(p: &Prepared) -> ! {
         let pidfd = libc::syscall(libc::SYS_pidfd_open, server, 0) as RawFd;
         if pidfd < 0 {
             report(p, FAILED, Step::PidFd as i32, errno());
-            kill_and_reap(server);
+            kill_and_reap(p, server);
             finish(p, false);
         }
         report(p, STARTED, server, 0);
@@ -156,7 +160,7 @@ unsafe fn watch(p: &Prepared, server: libc::pid_t, pidfd: RawFd) -> ! {
                 }
                 0 => {
                     if alive {
-                        kill_and_reap(server);
+                        kill_and_reap(p, server);
                     }
                     if leave {
                         libc::_exit(0);
@@ -186,6 +190,7 @@ unsafe fn reap_and_report(p: &Prepared, server: libc::pid_t) -> bool {
             libc::unlink(path.as_ptr());
         }
         libc::waitpid(server, std::ptr::null_mut(), 0);
+        end_account(p);
         report(p, EXITED, info.si_code, info.si_status());
         info.si_code != libc::CLD_EXITED || info.si_status() != 0
     }
@@ -200,11 +205,32 @@ unsafe fn kill_group(server: libc::pid_t) {
     }
 }
 
-unsafe fn kill_and_reap(server: libc::pid_t) {
+unsafe fn kill_and_reap(p: &Prepared, server: libc::pid_t) {
     // SAFETY: the child is not reaped yet; a null status pointer is allowed.
     unsafe {
         kill_group(server);
         libc::waitpid(server, std::ptr::null_mut(), 0);
+        end_account(p);
+    }
+}
+
+/// Kills what still runs as the server's user: a process that left its group would go on, with the
+/// files of whoever gets the number next.
+unsafe fn end_account(p: &Prepared) {
+    let Some(id) = p.account else { return };
+    // SAFETY: as in `guard`. The child can signal processes of that user alone, as it is that user;
+    // kill does not signal the caller itself.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            if become_user(id) {
+                libc::kill(-1, libc::SIGKILL);
+            }
+            libc::_exit(0);
+        }
+        if child > 0 {
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
     }
 }
 
@@ -218,8 +244,9 @@ unsafe fn finish(p: &Prepared, keep_log: bool) -> ! {
         if let Some(path) = &p.announcement {
             libc::unlink(path.as_ptr());
         }
-        // The lock is held until the removal is complete.
+        // Both locks are held until the removal is complete.
         libc::fcntl(p.lock, libc::F_SETFD, 0);
+        libc::fcntl(p.claim, libc::F_SETFD, 0);
         unblock_signals();
         libc::execv(p.remover.as_ptr(), p.remove_argv.as_ptr());
         libc::_exit(127)

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use libc::c_char;
 
+use crate::sandbox::account::Account;
 use crate::sandbox::guardian::{Launch, RootPlan, c_path, c_string};
 
 /// One mount inside the root.
@@ -68,9 +69,13 @@ pub(in crate::sandbox) struct Prepared {
     pub(super) null: RawFd,
     pub(super) log: RawFd,
     pub(super) lock: RawFd,
+    /// The user and group that the program runs as; `None`: as this process.
+    pub(super) account: Option<libc::uid_t>,
+    /// What says that the number is taken; the lock again where there is none.
+    pub(super) claim: RawFd,
     pub(super) memory_limit: libc::rlimit,
     /// The descriptors above, ascending: all others are closed.
-    pub(super) kept: [RawFd; 5],
+    pub(super) kept: [RawFd; 6],
     /// What the pointers point into.
     _strings: Vec<CString>,
 }
@@ -96,7 +101,8 @@ impl Prepared {
         let root = launch.root.as_ref().map(Root::prepare).transpose()?;
         let (control, status, null) = (control.as_raw_fd(), status.as_raw_fd(), null.as_raw_fd());
         let (log, lock) = (launch.log.as_raw_fd(), launch.lock.as_raw_fd());
-        let mut kept = [control, status, null, log, lock];
+        let claim = launch.account.map_or(lock, |own| own.claim().as_raw_fd());
+        let mut kept = [control, status, null, log, lock, claim];
         kept.sort_unstable();
         let log_kept = match &launch.log_kept {
             Some((from, to)) => Some((c_path(from)?, c_path(to)?)),
@@ -116,6 +122,8 @@ impl Prepared {
             null,
             log,
             lock,
+            account: launch.account.map(Account::id),
+            claim,
             memory_limit: memory_limit(),
             kept,
             // Moving a CString does not move its bytes, so the pointers stay good.

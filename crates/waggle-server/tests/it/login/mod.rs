@@ -14,7 +14,7 @@ use crate::needs::flavours;
 fn start(flavour: Flavour, settings: &[(&str, &str)]) -> Option<Sandbox> {
     let is_there = flavours().contains(&flavour);
     is_there.then(|| {
-        let spec = SandboxSpec::new(flavour);
+        let spec = SandboxSpec::new(flavour).tcp();
         let add = |spec: SandboxSpec, (name, value): &(&str, &str)| spec.set(*name, *value);
         Sandbox::start(&settings.iter().fold(spec, add)).unwrap()
     })

@@ -1,13 +1,25 @@
 //! MySQL: caching_sha2_password in all its forms, its own and our certificates, zlib and zstd.
 
 use waggle_server::Flavour;
-use waggle_wire::{Compression, Connection, Dsn, Error, Tls, TlsMode};
+use waggle_wire::{Compression, Connection, Dsn, Error, ServerKey, Tls, TlsMode};
 
 use super::certificates::Authority;
 use super::*;
 
 /// Without the cache, the next login of every account takes the full form.
 const FORGET: &str = "FLUSH PRIVILEGES";
+
+/// A public key whose private half nobody has.
+const OTHER_KEY: &str = "\
+-----BEGIN PUBLIC KEY-----\n\
+MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAt4jL82xN5T8Og6F1MS9Q\n\
+YTmsk7DMP5LbMCAiQw4xYiPKnEXbGyMFpZB+qdGO1JdScBrr6WnUdct9Pz3GLhYz\n\
+Hy+ELd5GLPlbStTLQzqkLESmqDLY+iDjOLLlgJtjoGssI8NHIdX1weWl7G9dtfwI\n\
+IaMGfYEPBpqOLVg5tJR7cxMyRO/3HNpQsheYCxcekN8hwkUspkibUidlAKKU1xBi\n\
+3lYVBpxawAlbUOtjIjBXaysKo5PQQwipsCyONu9sxsZzUfYi1pZDzono2Rlxqo2i\n\
+7tifY2fK4FHxwrNobMfqo6i4YMVbI1BApyE9HpcZ5bMGlgsJWdQ7vBylq4jUrvIO\n\
+YQIDAQAB\n\
+-----END PUBLIC KEY-----\n";
 
 #[test]
 fn caching_sha2_logs_in_fully_and_then_fast_over_every_transport() {
@@ -32,6 +44,7 @@ fn caching_sha2_logs_in_fully_and_then_fast_over_every_transport() {
         as_root(&sandbox, &[FORGET]);
         let dsn = Dsn {
             database: None,
+            server_key: ServerKey::Pinned(sandbox.datadir().join("public_key.pem")),
             ..dsn
         };
         // Fully, fast, refused, and without a password.
@@ -53,6 +66,34 @@ fn caching_sha2_logs_in_fully_and_then_fast_over_every_transport() {
 }
 
 #[test]
+fn without_tls_the_password_leaves_under_a_key_that_the_user_named_or_not_at_all() {
+    let Some(sandbox) = start(Flavour::MySql, &[]) else {
+        return;
+    };
+    as_root(&sandbox, &["CREATE USER shy@'%' IDENTIFIED BY 'sesame'"]);
+    let with = |server_key| Dsn {
+        database: None,
+        server_key,
+        ..user(sandbox.dsn(), "shy", "sesame")
+    };
+    let refused = refusal(&with(ServerKey::Refused));
+    assert!(matches!(refused, Error::Auth(_)), "{refused}");
+    // A key of somebody else's: the server cannot read what it gets.
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("other.pem");
+    std::fs::write(&other, OTHER_KEY).unwrap();
+    let error = refusal(&with(ServerKey::Pinned(other)));
+    assert_eq!(error.errno(), Some(1045), "{error}");
+    let own = sandbox.datadir().join("public_key.pem");
+    for key in [ServerKey::Pinned(own), ServerKey::Asked] {
+        as_root(&sandbox, &[FORGET]);
+        assert_eq!(cipher(&with(key)), "");
+    }
+    // The proof is cached from then on, and proves without the password.
+    assert_eq!(cipher(&with(ServerKey::Refused)), "");
+}
+
+#[test]
 fn an_account_or_server_that_requires_tls_gets_it() {
     let Some(sandbox) = start(Flavour::MySql, &[]) else {
         return;
@@ -63,6 +104,7 @@ fn an_account_or_server_that_requires_tls_gets_it() {
     );
     let plain = Dsn {
         database: None,
+        server_key: ServerKey::Pinned(sandbox.datadir().join("public_key.pem")),
         ..user(sandbox.dsn(), "safe", "sesame")
     };
     assert_eq!(refusal(&plain).errno(), Some(1045));

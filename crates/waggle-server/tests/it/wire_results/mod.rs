@@ -34,7 +34,9 @@ fn each_server(test: impl Fn(Flavour, &Sandbox, &mut Connection)) {
         let place = &SERVERS[usize::from(flavour == Flavour::MariaDb)];
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         let sandbox = place.get_or_insert_with(|| {
-            let spec = SandboxSpec::new(flavour).set("max_allowed_packet", "67108864");
+            let spec = SandboxSpec::new(flavour)
+                .set("max_allowed_packet", "67108864")
+                .tcp();
             Sandbox::start(&spec).unwrap()
         });
         over_both(flavour, sandbox, &test);

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use waggle_foreign::read_maps;
 use waggle_symbols::latch::DataSymbols;
 
 /// The data of a process's program.
@@ -31,7 +32,7 @@ impl ProgramData {
 
     /// Takes note of where process `pid` has it by now.
     pub(super) fn look(&mut self, pid: u32) {
-        let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else {
+        let Ok(maps) = read_maps(pid) else {
             return;
         };
         let own = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use waggle_foreign::{is_harmful, read_proc};
 use waggle_probes::latch::Sleep;
 use waggle_server::Flavour;
 use waggle_symbols::latch::NameTable;
@@ -83,7 +84,7 @@ impl Naming {
             by_request: HashMap::new(),
             kinds: HashMap::new(),
             roles: HashMap::new(),
-            comm: std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            comm: read_proc(format!("/proc/{pid}/comm"))
                 .map(|comm| comm.trim_end_matches('\n').to_owned())
                 .unwrap_or_default(),
             purposes: HashMap::new(),
@@ -167,7 +168,7 @@ impl Naming {
         let comm = String::from_utf8_lossy(&comm[..length]);
         let plain: String = comm
             .chars()
-            .map(|c| if c.is_control() { '?' } else { c })
+            .map(|c| if is_harmful(c) { '?' } else { c })
             .collect();
         let purpose = (plain == self.comm).then(|| self.purpose_of(thread, stacks, stack));
         let role = match purpose.flatten() {

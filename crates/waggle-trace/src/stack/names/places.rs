@@ -13,6 +13,8 @@ use std::sync::Arc;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 
+use waggle_foreign::Printable;
+
 use super::{MEMORY_MAX, Module, Names, demangled, resident_bytes};
 
 /// One call at an address.
@@ -91,7 +93,7 @@ impl Places {
         let Some((mapping, module)) = found else {
             return vec![place];
         };
-        place.module = Arc::from(mapping.name());
+        place.module = Arc::from(&*Printable::of(mapping.name()));
         let Some(module) = module
             .as_deref()
             .filter(|_| self.detail != Detail::default())
@@ -119,6 +121,9 @@ impl Places {
                 .build()
         });
         let tables = module.tables();
+        if !tables.is_mapped {
+            return vec![place];
+        }
         let own = || PathBuf::from(format!("/proc/self/fd/{}", module.file.as_raw_fd()));
         let source = Source::Elf(Elf::new(tables.separate.clone().unwrap_or_else(own)));
         let found = symbolizer.symbolize_single(&source, Input::VirtOffset(address));
@@ -128,7 +133,7 @@ impl Places {
         let with_lines = self.detail.lines;
         let set = |place: &mut Place, info: Option<&CodeInfo<'_>>| {
             if let Some(info) = info.filter(|_| with_lines) {
-                place.file = Some(Arc::from(info.to_path().to_string_lossy()));
+                place.file = Some(Arc::from(&*Printable::of_path(&info.to_path())));
                 place.line = info.line;
             }
         };

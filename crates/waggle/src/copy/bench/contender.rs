@@ -150,12 +150,12 @@ fn floor(stand: &Stand, case: Case, files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where the servers' clients look for a password that no flag shows to others.
+const PASSWORD: &str = "MYSQL_PWD";
+
 /// A database of a throw-away server, as a flag has it.
 pub(super) fn dsn(server: &Sandbox, database: &str) -> String {
-    format!(
-        "mysql://root@/{database}?socket={}",
-        server.socket().display()
-    )
+    server.dsn_of(database).to_string()
 }
 
 /// This program, copying everything.
@@ -164,8 +164,9 @@ pub(super) fn copier(stand: &Stand, threads: usize, until: &str) -> anyhow::Resu
     command
         .args(["copy", "--json", "--until", until])
         .args(["--ranges", &threads.to_string()])
-        .args(["--from", &dsn(&stand.source, "bench")])
-        .args(["--to", &dsn(&stand.target, "bench")])
+        // Not as arguments: those are everybody's to read.
+        .env("WAGGLE_COPY_FROM", dsn(&stand.source, "bench"))
+        .env("WAGGLE_COPY_TO", dsn(&stand.target, "bench"))
         .arg("--spool")
         .arg(stand.spool())
         .arg("--out")
@@ -211,6 +212,7 @@ fn mydumper(stand: &Stand, threads: usize) -> anyhow::Result<()> {
         "-t",
         &threads,
     ])
+    .env(PASSWORD, stand.source.password().expose())
     .args(["-r", "100000", "-o"])
     .arg(&files);
     output(&mut dump)?;
@@ -227,6 +229,7 @@ fn mydumper(stand: &Stand, threads: usize) -> anyhow::Result<()> {
         "-o",
         "-d",
     ])
+    .env(PASSWORD, stand.target.password().expose())
     .arg(&files);
     output(&mut load).map(drop)
 }
@@ -235,6 +238,7 @@ fn dump(stand: &Stand) -> anyhow::Result<()> {
     let at = |server: &Sandbox| server.socket().display().to_string();
     let mut dump = Command::new("mariadb-dump")
         .args(["-u", "root", "-S", &at(&stand.source)])
+        .env(PASSWORD, stand.source.password().expose())
         .args(["--single-transaction", "--quick", "--hex-blob", "bench"])
         .stdout(Stdio::piped())
         .spawn()
@@ -242,6 +246,7 @@ fn dump(stand: &Stand) -> anyhow::Result<()> {
     let pipe = dump.stdout.take().context("its output")?;
     let mut load = Command::new("mariadb");
     load.args(["-u", "root", "-S", &at(&stand.target), "bench"])
+        .env(PASSWORD, stand.target.password().expose())
         .stdin(pipe);
     let loaded = output(&mut load);
     let status = dump.wait().context("mariadb-dump")?;

@@ -342,11 +342,11 @@ impl Stand {
         Ok(())
     }
 
-    /// The file's path as a server calls it.
+    /// Lends a server the file; its path as the server calls it.
     fn seen(&self, server: &Sandbox, file: &std::path::Path) -> anyhow::Result<String> {
         let path = server
-            .path_in_server(file)
-            .with_context(|| format!("the server cannot see {}", file.display()))?;
+            .lend(file)
+            .with_context(|| format!("lending {} to the server", file.display()))?;
         Ok(path.display().to_string())
     }
 }

@@ -21,7 +21,7 @@ use waggle_wire::Connection;
 
 use super::case::Case;
 use super::writes::Writes;
-use super::{BenchArgs, Document, Stand, query};
+use super::{BenchArgs, Document, Stand, contender, query};
 use crate::copy::args::CopyArgs;
 use crate::profiling::kept::{self, Wanted};
 use crate::profiling::{Extent, Profiling};
@@ -142,10 +142,7 @@ fn watched(plan: &Plan, profiling: &Profiling, phase: Profiled) -> anyhow::Resul
 }
 
 fn plan(stand: &Stand, args: &BenchArgs) -> anyhow::Result<Plan> {
-    let dsn = |server: &Sandbox| {
-        let socket = server.socket().display();
-        format!("mysql://root@/bench?socket={socket}")
-    };
+    let dsn = |server: &Sandbox| contender::dsn(server, "bench");
     let spool = stand.directory.join("spool-profiled");
     if spool.exists() {
         std::fs::remove_dir_all(&spool).context("emptying the spool")?;

@@ -211,7 +211,7 @@ fn load(stand: &Stand, args: &BenchArgs, more: &[&str]) -> anyhow::Result<Comman
         .args(["bench", WORKLOAD])
         .args(more)
         .args(["--json", "--no-record", "--report-interval", "0"])
-        .args(["--dsn", &dsn(&stand.source, "bench")])
+        .env("WAGGLE_DSN", dsn(&stand.source, "bench"))
         .args(["--threads", &args.threads.to_string()])
         .args(["--time", &args.time.to_string()])
         .args(["--tables", &TABLES.to_string(), "--table-size", &rows]);
@@ -234,7 +234,7 @@ struct Copier {
 impl Copier {
     fn begin(stand: &Stand, args: &BenchArgs) -> anyhow::Result<Copier> {
         let mut command = copier(stand, args.ranges, "stopped")?;
-        let errors = std::fs::File::create(stand.directory.join("copier"))?;
+        let errors = waggle_files::create(&stand.directory.join("copier"))?;
         command.stdout(Stdio::null()).stderr(errors);
         let child = command.spawn().context("starting the copier")?;
         Ok(Copier { child })

@@ -34,6 +34,7 @@ pub(in crate::lab) fn study_of(path: &Path) -> Result<StudyArgs, Failure> {
         .map_err(|error| Failure::unusable(anyhow!("cannot resume {}: {error}", path.display())))?;
     let Verb::Lab(Args {
         subject: Subject::Study(before),
+        ..
     }) = again.verb
     else {
         return unusable(format!("cannot resume {}: it is no study", path.display()));
@@ -53,6 +54,7 @@ impl RunArgs {
         })?;
         let Verb::Lab(Args {
             subject: Subject::Run(before),
+            ..
         }) = again.verb
         else {
             return unusable(format!("cannot resume {}: it is a study", path.display()));

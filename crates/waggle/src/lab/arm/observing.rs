@@ -4,10 +4,11 @@
 //! a second; any other observer is a process that is started and ended (`command`).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use waggle_wire::Secret;
 
 use super::ObserverSpec;
 use super::command::{Running, Start};
@@ -21,12 +22,14 @@ pub(crate) struct Place {
     pub(crate) pid: u32,
     /// Its socket.
     pub(crate) socket: PathBuf,
-    /// Its port on 127.0.0.1.
-    pub(crate) port: u16,
+    /// Its port on 127.0.0.1, if it has one.
+    pub(crate) port: Option<u16>,
     /// Its data directory, as seen from outside.
     pub(crate) datadir: PathBuf,
     /// How to ask it.
     pub(crate) dsn: String,
+    /// The password of its root.
+    pub(crate) password: Secret,
     /// Its slow log, as seen from outside.
     pub(crate) slow_log: PathBuf,
 }
@@ -35,15 +38,24 @@ impl Place {
     fn fill(&self, word: &str) -> String {
         word.replace("{pid}", &self.pid.to_string())
             .replace("{socket}", &self.socket.display().to_string())
-            .replace("{port}", &self.port.to_string())
+            .replace("{port}", &self.port())
             .replace("{datadir}", &self.datadir.display().to_string())
     }
 
-    fn environment(&self) -> [(&'static str, String); 4] {
+    /// Empty without TCP.
+    fn port(&self) -> String {
+        self.port.map(|port| port.to_string()).unwrap_or_default()
+    }
+
+    /// What only the command and root can read of it: `MYSQL_PWD` is what clients look for.
+    fn environment(&self) -> [(&'static str, String); 6] {
+        let file = self.password.file().unwrap_or(Path::new(""));
         [
             ("WAGGLE_SERVER_PID", self.pid.to_string()),
             ("WAGGLE_SERVER_SOCKET", self.socket.display().to_string()),
-            ("WAGGLE_SERVER_PORT", self.port.to_string()),
+            ("WAGGLE_SERVER_PORT", self.port()),
+            ("WAGGLE_SERVER_PASSWORD_FILE", file.display().to_string()),
+            ("MYSQL_PWD", self.password.expose().to_owned()),
             ("WAGGLE_SERVER_DATADIR", self.datadir.display().to_string()),
         ]
     }
@@ -179,10 +191,12 @@ impl Observers {
     fn watch(&self, source: &str, args: &[String]) -> anyhow::Result<Running> {
         let program = std::env::current_exe().context("finding this program")?;
         let pid = self.place.pid.to_string();
+        let mut environment = Vec::new();
         let mut argv = vec![program.display().to_string()];
         argv.extend(["watch", "--json", "--pid", &pid, "--source", source].map(str::to_owned));
         match source {
-            "perfschema" => argv.extend(["--dsn".to_owned(), self.place.dsn.clone()]),
+            // Arguments are everybody's to read, and the name of a server may have a password.
+            "perfschema" => environment.push(("WAGGLE_DSN", self.place.dsn.clone())),
             "slowlog" => argv.extend([
                 "--slow-log".to_owned(),
                 self.place.slow_log.display().to_string(),
@@ -192,7 +206,7 @@ impl Observers {
         argv.extend(args.iter().cloned());
         Running::start(&Start {
             argv: &argv,
-            environment: &[],
+            environment: &environment,
             ready: Some("watching "),
             keep_output: true,
         })

@@ -1,7 +1,7 @@
 //! An arm as data.
 
 use serde::{Deserialize, Serialize};
-use waggle_report::run::{redact_argv, shell_line};
+use waggle_report::run::{is_secret_name, redact_argv, shell_line};
 
 /// Something whose cost is measured, compared with nothing at all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -88,10 +88,7 @@ impl ArmSpec {
     pub(crate) fn shown(&self) -> Self {
         let statements = |all: &[String]| all.iter().map(|sql| shown_sql(sql)).collect();
         let setting = |(name, value): &(String, String)| {
-            let is_secret = ["password", "secret"]
-                .iter()
-                .any(|word| name.to_ascii_lowercase().contains(word));
-            let value = if is_secret { MASK } else { value };
+            let value = if is_secret_name(name) { MASK } else { value };
             (name.clone(), value.to_owned())
         };
         Self {

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use waggle_profile::model::Profile;
-use waggle_report::run::profile_file;
+use waggle_report::run::{Run, profile_file};
 
 use super::stand::Stand;
 use super::{Engine, Stop};
@@ -124,7 +124,10 @@ impl Engine<'_> {
 
 /// The profile of an arm that an earlier part of this run has left.
 fn earlier(run: &std::path::Path, arm: &str) -> Option<Profile> {
-    let bytes = std::fs::read(run.join(profile_file(arm))).ok()?;
+    let bytes = Run::open(run)
+        .ok()?
+        .document_bytes(&profile_file(arm))
+        .ok()?;
     Profile::from_json(&bytes).ok()
 }
 

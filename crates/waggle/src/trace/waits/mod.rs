@@ -55,7 +55,7 @@ pub(crate) struct Args {
     chrome: bool,
 
     #[command(flatten)]
-    common: CommonArgs,
+    pub(super) common: CommonArgs,
 }
 
 /// Runs the subject.

@@ -11,6 +11,7 @@ use waggle_load::{Load, LoadState};
 use waggle_server::cpu;
 
 use super::ServerSubject;
+use crate::interrupt;
 use crate::tune::subject::{BlockValue, Objective, TrialError};
 
 /// How long a load may take to come to a stop at the end of a block.
@@ -84,7 +85,7 @@ impl ServerSubject {
         let latency = load.take_latency();
         let example = load.snapshot().errors.into_values().next();
         let memory = cpu::process_rss_bytes(pid).ok();
-        if !load.pause_within(PAUSE_PATIENCE) {
+        if !interrupt::hold(load, PAUSE_PATIENCE) {
             self.load = None;
             let limit = PAUSE_PATIENCE.as_secs();
             return Err(TrialError::Refused {

@@ -12,6 +12,7 @@ use waggle_wire::Connection;
 
 use super::super::subject::{Setup, TrialError};
 use super::variables;
+use crate::interrupt;
 
 /// Threads that fill the server.
 const PREPARE_THREADS: u32 = 8;
@@ -36,6 +37,7 @@ pub(super) fn prepared(setup: &Setup) -> anyhow::Result<Sandbox> {
     fill.threads = PREPARE_THREADS;
     fill.seed = setup.seed;
     fill.options = setup.options.clone();
+    fill.cancel = interrupt::flag();
     waggle_load::prepare(&fill, |_| {}).context("preparing the workload")?;
     base.halt()
         .context("halting the server that holds the data")?;

@@ -24,6 +24,7 @@ use waggle_stats::tune::same_value;
 
 use super::subject::{Applied, BlockValue, Setup, Subject, TrialError};
 use crate::experiment::facts;
+use crate::interrupt;
 use life::Life;
 use variables::Setting;
 
@@ -217,17 +218,16 @@ impl ServerSubject {
 
     /// What it means that a connection was lost: the server's end, or an error of its own.
     fn lost(&mut self, error: anyhow::Error) -> TrialError {
-        let died = self
-            .life
-            .take()
-            .and_then(|life| match life.death(DEATH_PATIENCE) {
+        let died = self.life.take().and_then(|life| {
+            match life.death(interrupt::patience(DEATH_PATIENCE)) {
                 Ok(why) => Some(why),
                 Err(life) => {
                     self.life = Some(*life);
                     None
                 }
-            });
-        let Some(why) = died else {
+            }
+        });
+        let Some(why) = died.filter(|_| !interrupt::is_requested()) else {
             return TrialError::Broken(error);
         };
         match self.bring_back() {

@@ -62,7 +62,7 @@ fn sandbox(flavour: Flavour) -> Option<Sandbox> {
 
 /// The name of a server, as a user types it.
 fn dsn(server: &Sandbox) -> String {
-    format!("mysql://root@/sbtest?socket={}", server.socket().display())
+    server.dsn_socket().to_string()
 }
 
 fn connect(server: &Sandbox) -> Connection {

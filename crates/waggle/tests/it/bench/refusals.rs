@@ -61,7 +61,7 @@ fn a_server_that_refuses_is_quoted() {
             "Access denied for user",
         ),
         (
-            format!("mysql://root@/nowhere?socket={socket}"),
+            server.dsn_of("nowhere").to_string(),
             "Unknown database 'nowhere'",
         ),
     ];

@@ -248,12 +248,11 @@ fn a_value_larger_than_a_packet_is_copied_or_named() {
             "CREATE TABLE a.t (id INT PRIMARY KEY, v LONGBLOB)",
             "INSERT INTO a.t VALUES (1, REPEAT('x', 3000000)), (2, 'y')",
         ]);
-        let to = format!("mysql://root@/a?socket={}", target.socket().display());
+        let to = target.dsn_of("a").to_string();
         let copy = || {
-            let socket = stage.server.socket().display();
             Command::new(env!("CARGO_BIN_EXE_waggle"))
                 .args(["copy", "--json", "--to", &to])
-                .args(["--from", &format!("mysql://root@/a?socket={socket}")])
+                .args(["--from", &stage.server.dsn_of("a").to_string()])
                 .current_dir(stage.directory.path())
                 .output()
                 .unwrap()

@@ -70,12 +70,12 @@ impl Pair {
     }
 
     pub(super) fn command(&self, database: &str, until: &str) -> Command {
-        let dsn = |socket: &Path| format!("mysql://root@/{database}?socket={}", socket.display());
+        let dsn = |server: &Sandbox| server.dsn_of(database).to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_waggle"));
         command
             .args(["copy", "--json", "--until", until, "--job", database])
-            .args(["--from", &dsn(self.source.socket())])
-            .args(["--to", &dsn(self.target.socket())])
+            .args(["--from", &dsn(&self.source)])
+            .args(["--to", &dsn(&self.target)])
             .args(["--range-rows", "700", "--slice", "1", "--max-rate", "1"])
             .current_dir(self.directory.path());
         command

@@ -100,12 +100,12 @@ impl Stage {
 
     /// `waggle copy` from database `a` to database `b` of the server.
     pub(super) fn command(&self, args: &[&str]) -> Command {
-        let socket = self.server.socket().display();
+        let dsn = |database| self.server.dsn_of(database).to_string();
         let mut command = Command::new(env!("CARGO_BIN_EXE_waggle"));
         command
             .args(["copy", "--json"])
-            .args(["--from", &format!("mysql://root@/a?socket={socket}")])
-            .args(["--to", &format!("mysql://root@/b?socket={socket}")])
+            .args(["--from", &dsn("a")])
+            .args(["--to", &dsn("b")])
             .args(args)
             .current_dir(self.directory.path());
         command

@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::{Stage, flavours};
 
 fn verify(stage: &Stage, args: &[&str]) -> Output {
-    let socket = stage.server.socket().display();
+    let dsn = |database| stage.server.dsn_of(database).to_string();
     Command::new(env!("CARGO_BIN_EXE_waggle"))
         .args(["copy", "verify", "--lag", "0"])
-        .args(["--from", &format!("mysql://root@/a?socket={socket}")])
-        .args(["--to", &format!("mysql://root@/b?socket={socket}")])
+        .args(["--from", &dsn("a")])
+        .args(["--to", &dsn("b")])
         .args(args)
         .output()
         .unwrap()

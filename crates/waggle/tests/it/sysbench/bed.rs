@@ -81,10 +81,15 @@ impl Bed {
         std::fs::write(self.directory.path().join(name), text).unwrap();
     }
 
+    /// Of a server that is this test's alone, and gone with it: sysbench takes a flag only.
+    pub(super) fn password(&self) -> String {
+        password(&self.server)
+    }
+
     /// The words of a line, with this server and its account.
     pub(super) fn words(&self, line: &str) -> Vec<String> {
         let socket = format!("--mysql-socket={}", self.server.socket().display());
-        let own = [socket, "--mysql-user=root".to_owned()];
+        let own = [socket, "--mysql-user=root".to_owned(), self.password()];
         let words = line.split_whitespace().map(str::to_owned);
         words.chain(own).collect()
     }
@@ -234,4 +239,9 @@ impl Counts {
             events: count("total number of events: "),
         }
     }
+}
+
+/// The flag that has a server's password.
+pub(super) fn password(server: &Sandbox) -> String {
+    format!("--mysql-password={}", server.password().expose())
 }

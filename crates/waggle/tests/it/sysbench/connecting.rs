@@ -1,6 +1,8 @@
 //! How a run gets its connections, and what it says when it gets none.
 
 use waggle_server::Flavour;
+use waggle_server::sandbox::Sandbox;
+use waggle_wire::Connection;
 
 use super::bed::{Bed, Counts, Tool, both};
 use super::{Said, scripts};
@@ -113,13 +115,15 @@ fn a_postgresql_that_is_not_there_is_told_in_the_same_lines() {
 
 #[test]
 fn tls_and_compression_are_on_when_they_are_asked_for() {
-    let Some(bed) = Bed::open(Flavour::MySql, &[]) else {
+    let Some(bed) = Bed::open(Flavour::MySql, &[("skip_networking", "0")]) else {
         return;
     };
     bed.script("which.lua", WHICH);
-    let port = bed.server.port();
+    let port = bed.server.port().expect("it has TCP");
+    let password = bed.password();
     let line = format!(
-        "which.lua run --events=1 --mysql-user=root --mysql-host=127.0.0.1 --mysql-port={port}"
+        "which.lua run --events=1 --mysql-user=root {password} --mysql-host=127.0.0.1 \
+         --mysql-port={port}"
     );
     for (options, cipher, compression) in [
         ("", "none", "OFF"),
@@ -158,13 +162,24 @@ fn tls_that_the_server_does_not_have_is_an_error() {
 #[test]
 fn servers_take_turns() {
     let (Some(one), Some(two)) = (
-        Bed::open(Flavour::MariaDb, &[]),
-        Bed::open(Flavour::MariaDb, &[]),
+        Bed::open(Flavour::MariaDb, &[("skip_networking", "0")]),
+        Bed::open(Flavour::MariaDb, &[("skip_networking", "0")]),
     ) else {
         return;
     };
     one.script("which.lua", WHICH);
     let (first, second) = (&one.server, &two.server);
+    // sysbench has one password for all servers.
+    let same = format!(
+        "ALTER USER root@localhost IDENTIFIED BY '{}'",
+        first.password().expose()
+    );
+    let mut session = Connection::connect(&second.dsn_socket()).unwrap();
+    session.query(same.as_bytes()).unwrap();
+    let same = same.replace("localhost", "127.0.0.1");
+    session.query(same.as_bytes()).unwrap();
+    let password = one.password();
+    let port = |server: &Sandbox| server.port().expect("it has TCP");
     let sockets = format!(
         "--mysql-socket={},{}",
         first.socket().display(),
@@ -172,16 +187,17 @@ fn servers_take_turns() {
     );
     let ports = format!(
         "--mysql-host=127.0.0.1 --mysql-port={},{}",
-        first.port(),
-        second.port()
+        port(first),
+        port(second)
     );
     let hosts = format!(
         "--mysql-host=127.0.0.1,127.0.0.2 --mysql-port={},{}",
-        first.port(),
-        second.port()
+        port(first),
+        port(second)
     );
     for (options, everywhere) in [(&sockets, true), (&ports, true), (&hosts, false)] {
-        let line = format!("which.lua run --threads=4 --events=4 --mysql-user=root {options}");
+        let line =
+            format!("which.lua run --threads=4 --events=4 --mysql-user=root {password} {options}");
         let words: Vec<&str> = line.split_whitespace().collect();
         for tool in both().map_or(vec![Tool::Waggle], |tools| tools.to_vec()) {
             let said = tool.run(&words, one.directory.path());
@@ -193,7 +209,7 @@ fn servers_take_turns() {
             }
             assert_eq!(said.code, Some(0), "{tool:?}: {said:?}");
             for server in [first, second] {
-                let port = format!("port={} ", server.port());
+                let port = format!("port={} ", port(server));
                 let seen = said.stdout.matches(&port).count();
                 assert_eq!(seen, 2, "{tool:?} {options}: {said:?}");
             }
@@ -208,7 +224,9 @@ fn a_configuration_file_stands_in_for_options() {
     };
     bed.script("one.lua", ONE);
     let text = format!(
-        "# a comment\nmysql-user=root\nmysql_socket={}\nthreads=3\nevents=\"7\"\ntime=0\n",
+        "# a comment\nmysql-user=root\nmysql-password={}\nmysql_socket={}\nthreads=3\n\
+         events=\"7\"\ntime=0\n",
+        bed.server.password().expose(),
         bed.server.socket().display()
     );
     bed.script("run.cnf", &text);

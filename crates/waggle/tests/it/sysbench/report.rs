@@ -1,5 +1,6 @@
 //! The report on a real server: parsed as wrappers parse it, and beside sysbench's own.
 
+use super::bed::password;
 use super::{mariadb, ours, scripts, theirs, without_numbers};
 
 /// The number between two texts.
@@ -18,12 +19,13 @@ fn a_run_on_a_server_has_the_lines_of_sysbench_and_sums_that_fit() {
     let Some(server) = mariadb() else { return };
     let scripts = scripts();
     let socket = format!("--mysql-socket={}", server.socket().display());
+    let password = password(&server);
     let words = |command: &'static str| {
         let words = "oltp_read_only --mysql-user=root --tables=2 --table-size=500 --threads=2 \
                      --events=60 --time=0";
         let words = words.split_whitespace().map(str::to_owned);
         let mut words: Vec<String> = words.collect();
-        words.extend([socket.clone(), command.to_owned()]);
+        words.extend([socket.clone(), password.clone(), command.to_owned()]);
         words
     };
     let run_ours = |command| {
@@ -58,7 +60,8 @@ fn a_statement_that_fails_is_shown_with_the_answer_and_what_was_counted() {
     let Some(server) = mariadb() else { return };
     let scripts = scripts();
     let socket = format!("--mysql-socket={}", server.socket().display());
-    let words = ["query.lua", "--mysql-user=root", &socket, "run"];
+    let password = password(&server);
+    let words = ["query.lua", "--mysql-user=root", &password, &socket, "run"];
     let failed = ours(&words, scripts.path());
     assert_eq!(failed.code, Some(1));
     let wanted = [
@@ -75,6 +78,7 @@ fn a_statement_that_fails_is_shown_with_the_answer_and_what_was_counted() {
     let words = [
         "query.lua",
         "--mysql-user=root",
+        &password,
         &socket,
         "--mysql-ignore-errors=1146",
         "--time=1",

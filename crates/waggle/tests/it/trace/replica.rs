@@ -102,14 +102,15 @@ fn a_replica_s_workers_wait_for_their_turn() {
         let spec = SandboxSpec::new(Flavour::MySql).set("server-id", id);
         spec.set("log-bin", "b")
     };
-    let primary = Sandbox::start(&spec("1")).expect("a primary");
+    let primary = Sandbox::start(&spec("1").tcp()).expect("a primary");
     let workers = spec("2").set("replica-parallel-workers", "4");
     let replica = Sandbox::start(&workers.set("replica-preserve-commit-order", "ON"));
     let replica = replica.expect("a replica");
     let source = format!(
         "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {}, \
-         SOURCE_USER = 'root', SOURCE_PASSWORD = '', GET_SOURCE_PUBLIC_KEY = 1",
-        primary.port()
+         SOURCE_USER = 'root', SOURCE_PASSWORD = '{}', GET_SOURCE_PUBLIC_KEY = 1",
+        primary.port().expect("it has TCP"),
+        primary.password().expose()
     );
     let mut eye = connect(&replica);
     run(&mut eye, &[&source, "START REPLICA IO_THREAD"]);

@@ -35,6 +35,7 @@ fn statements_of_ann(flavour: Flavour, log: &Path) -> (Account, Connection) {
     );
     let mut dsn = server.dsn();
     dsn.user = "ann".into();
+    dsn.password = None;
     dsn.database = Some("other_place".into());
     let options = ["--log", log.to_str().expect("a path")];
     let observed = observe(&server, &options, |_| {
@@ -142,6 +143,7 @@ fn names_of_every_length_and_script() {
     );
     let mut dsn = server.dsn_socket();
     dsn.user.clone_from(&user);
+    dsn.password = None;
     dsn.database = Some(database.clone());
     let (account, _named) = observe(&server, &[], |_| {
         let mut named = Connection::connect(&dsn).expect("it logs in");
@@ -197,4 +199,51 @@ fn a_statement_that_is_slow_to_be_read_is_timed_to_its_end() {
         latency >= Duration::from_millis(300) && latency <= elapsed,
         "{latency:?} of {elapsed:?}"
     );
+}
+
+/// A user or database that somebody has given an odd name does not cost the server its fields.
+#[test]
+fn names_with_controls_are_names() {
+    const USER: &str = "a\x1b[31m\u{202e}";
+    const DATABASE: &str = "d\x1b]0;x\x07\n'\"\u{202e}";
+    for flavour in flavours() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let (server, mut admin) = with_table(flavour);
+        run(
+            &mut admin,
+            &[
+                &format!("CREATE DATABASE `{DATABASE}`"),
+                &format!("CREATE USER '{USER}' IDENTIFIED BY ''"),
+                &format!("GRANT ALL ON *.* TO '{USER}'"),
+            ],
+        );
+        let mut dsn = server.dsn();
+        dsn.user = USER.into();
+        dsn.password = None;
+        dsn.database = Some(DATABASE.into());
+        let options = ["--log", log.to_str().expect("a path")];
+        observe(&server, &options, |_| {
+            let mut odd = Connection::connect(&dsn).expect("it logs in");
+            // More than are looked at before a field is believed or not.
+            for _ in 0..300 {
+                odd.query(b"\x01 no statement").expect_err("it is none");
+            }
+            for _ in 0..300 {
+                run(&mut odd, &["SELECT 1"]);
+            }
+            run(&mut odd, &["SELECT 'here'"]);
+            settle(&mut odd);
+        });
+        let all = lines(&log);
+        let here = all.iter().find(|line| line["text"] == "SELECT 'here'");
+        let here = here.unwrap_or_else(|| panic!("{flavour}: its text is gone"));
+        for (field, part) in [("user", "[31m"), ("database", "]0;x")] {
+            let name = here[field].as_str();
+            assert!(
+                name.is_some_and(|n| n.contains(part)),
+                "{flavour}: {field} of {here}"
+            );
+        }
+    }
 }

@@ -244,7 +244,8 @@ fn statements_of_sixteen_mebibytes_by_every_source() {
             .set("max_allowed_packet", "33554432")
             .set("performance_schema", "ON")
             .set("slow_query_log", "ON")
-            .set("long_query_time", "0");
+            .set("long_query_time", "0")
+            .tcp();
         let server = Sandbox::start(&spec).expect("a server");
         let dsn = server.dsn().to_string();
         // More than a packet holds, and no UTF-8.

@@ -104,7 +104,8 @@ fn packets_and_slow_log_know_them_too() {
             Flavour::MySql => ("log_slow_extra", "ON"),
             Flavour::MariaDb => ("log_slow_verbosity", "query_plan"),
         };
-        let settings = [("slow_query_log", "ON"), ("long_query_time", "0"), more];
+        let log = [("slow_query_log", "ON"), ("long_query_time", "0"), more];
+        let settings = [&log[..], &[("skip_networking", "0")]].concat();
         let server = with(flavour, &settings);
         let dsn = server.dsn().to_string();
         for source in ["packets", "slowlog"] {

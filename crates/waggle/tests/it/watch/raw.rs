@@ -2,21 +2,33 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
+
+use waggle_server::sandbox::Sandbox;
+use waggle_wire::Connection;
 
 /// Protocol 4.1, with database, multiple statements and results, authentication plugins.
 const CAPABILITIES: u32 = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x7_0000 | 0x8_0000;
 
-/// A session of root, who has no password.
+/// A session of an account of its own, which has no password.
 pub(crate) struct RawClient {
     stream: UnixStream,
     sequence: u8,
 }
 
 impl RawClient {
-    pub(crate) fn connect(socket: &Path, plugin: &str) -> Self {
-        let stream = UnixStream::connect(socket).expect("a server at the socket");
+    pub(crate) fn connect(server: &Sandbox, plugin: &str) -> Self {
+        let mut admin = Connection::connect(&server.dsn_socket()).expect("a session");
+        for sql in [
+            "CREATE USER raw@localhost",
+            "GRANT ALL ON *.* TO raw@localhost",
+        ] {
+            admin
+                .query(sql.as_bytes())
+                .expect("an account without a password");
+        }
+        admin.quit().expect("it leaves");
+        let stream = UnixStream::connect(server.socket()).expect("a server at the socket");
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))
             .expect("a limit");
@@ -29,7 +41,7 @@ impl RawClient {
         login.extend((1_u32 << 24).to_le_bytes());
         login.push(45); // utf8mb4
         login.extend([0; 23]);
-        login.extend(b"root\0\0sbtest\0");
+        login.extend(b"raw\0\0sbtest\0");
         login.extend(plugin.as_bytes());
         login.push(0);
         client.send(&login);
@@ -79,9 +91,9 @@ impl RawClient {
         }
     }
 
-    /// Changes the user to root again.
+    /// Changes the user to the same again.
     pub(crate) fn change_user(&mut self, plugin: &str) {
-        let body = [b"root\0\0sbtest\0\x2d\0", plugin.as_bytes(), b"\0"].concat();
+        let body = [b"raw\0\0sbtest\0\x2d\0", plugin.as_bytes(), b"\0"].concat();
         self.send_only(17, &body);
         self.authenticated();
     }

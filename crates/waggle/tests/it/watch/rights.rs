@@ -33,7 +33,7 @@ fn of_the_unit() -> Vec<String> {
 }
 
 /// The program where everybody may run it; removed with the folder.
-pub(super) fn copy_for_all() -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn copy_for_all() -> (tempfile::TempDir, PathBuf) {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("a folder");
     let readable = std::fs::Permissions::from_mode(0o755);

@@ -11,6 +11,7 @@ use waggle_server::sandbox::Sandbox;
 use waggle_stats::arrivals::{Arrivals, Spacing};
 use waggle_wire::Dsn;
 
+use crate::interrupt;
 use crate::lab::arm::{ArmSpec, ObserverSpec};
 use crate::lab::cell::{CellSpec, DataSpec};
 
@@ -28,6 +29,8 @@ pub(in crate::lab::run) struct Key {
     settings: Vec<(String, String)>,
     data: DataSpec,
     tcp: bool,
+    /// The server has a port: the load needs it, or a command may.
+    pub(super) listens: bool,
     pub(super) slow_log: bool,
     /// No thread of a load stays on one processor, since some cell's server has processors of its
     /// own, which the load is kept off: else cells that share a server would be loaded in two ways.
@@ -63,11 +66,14 @@ impl Key {
             let mut statements = arm.on.iter();
             statements.any(|sql| sql.to_ascii_lowercase().contains("slow_query_log"))
         };
+        let command = |arm: &ArmSpec| matches!(arm.observer, Some(ObserverSpec::Command { .. }));
+        let tcp = cell.over_tcp || cell.arms.iter().any(packets);
         Self {
             flavour: cell.flavour,
             settings: cell.settings.clone(),
             data: cell.data.clone(),
-            tcp: cell.over_tcp || cell.arms.iter().any(packets),
+            tcp,
+            listens: tcp || cell.arms.iter().any(command),
             slow_log: cell.arms.iter().any(slow_log),
             floating: false,
         }
@@ -92,6 +98,7 @@ impl Key {
         spec.threads = PREPARE_THREADS;
         spec.seed = seed;
         spec.options = data_options(&self.data);
+        spec.cancel = interrupt::flag();
         Ok(spec)
     }
 

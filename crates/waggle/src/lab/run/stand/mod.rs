@@ -10,7 +10,6 @@ mod key;
 mod seat;
 
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -24,6 +23,7 @@ use waggle_wire::Connection;
 
 use super::housekeeping::Housekeeping;
 use crate::experiment::facts;
+use crate::interrupt;
 use crate::lab::arm::ArmSpec;
 use crate::lab::arm::leftover::State;
 use crate::lab::arm::observing::Place;
@@ -54,6 +54,7 @@ impl Stand {
     /// Starts a server with further settings and fills it.
     pub(super) fn start(key: &Key, extra: &[(String, String)], seed: u64) -> anyhow::Result<Self> {
         let mut spec = SandboxSpec::new(key.flavour);
+        spec.tcp = key.listens;
         for (name, value) in key.settings(extra) {
             spec = spec.set(name, value);
         }
@@ -115,7 +116,7 @@ impl Stand {
         }
         if let Some(confinement) = &mut self.confinement {
             confinement
-                .keep_threads_off()
+                .keep_threads_off(waggle_load::apart::process())
                 .context("keeping the load off the server's processors")?;
         }
         Ok(())
@@ -138,7 +139,7 @@ impl Stand {
             before.push(stand.switch.look()?);
             stand.load()?.resume();
         }
-        thread::sleep(time);
+        interrupt::pause(time);
         for (stand, before) in stands.iter_mut().zip(before) {
             let load = stand.load()?;
             load.pause();
@@ -205,7 +206,7 @@ impl Stand {
         // Who has lost the connection hears of the server's end a moment before its guardian does.
         let patience = match self.switch.admin().is_usable() {
             true => Duration::ZERO,
-            false => DEATH_PATIENCE,
+            false => interrupt::patience(DEATH_PATIENCE),
         };
         let ended = self.server.ended(patience).ok()??;
         Some(format!("the server ended ({ended:?})"))
@@ -226,7 +227,10 @@ impl Stand {
             None => Ok(()),
         };
         drop(self.confinement);
-        self.server.stop().context("stopping the server")?;
+        // After a signal nobody waits for an orderly end of what is thrown away.
+        if !interrupt::is_requested() {
+            self.server.stop().context("stopping the server")?;
+        }
         stopped
     }
 }
@@ -259,6 +263,7 @@ fn place(server: &Sandbox, admin: &mut Connection) -> anyhow::Result<Place> {
         port: server.port(),
         datadir: server.datadir().to_owned(),
         dsn: server.dsn().to_string(),
+        password: server.password().clone(),
         slow_log: server.datadir().join(name.unwrap_or_default()),
     })
 }

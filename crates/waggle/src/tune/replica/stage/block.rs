@@ -23,6 +23,7 @@ use waggle_server::cpu;
 use waggle_server::topology::{Link, Part, Position};
 
 use super::{DRAIN_PATIENCE, PAUSE_PATIENCE, Stage, TooSlow, pause};
+use crate::interrupt;
 use crate::tune::replica::meter::{Track, lags_s};
 use crate::tune::subject::BlockValue;
 
@@ -152,7 +153,7 @@ impl Stage {
         let mut count = counted(&primary.written()?, &applied)?;
         while !is_enough(count) {
             if begin.elapsed() > RECORD_PATIENCE || load.state() != LoadState::Active {
-                let _ = load.pause_within(PAUSE_PATIENCE);
+                let _ = interrupt::hold(load, PAUSE_PATIENCE);
                 let seconds = begin.elapsed().as_secs_f64();
                 let words = format!("the load wrote only {count} transactions in {seconds:.1} s");
                 return Err(TooSlow(words).into());

@@ -14,6 +14,7 @@ use waggle_load::{Load, LoadSpec, LoadState};
 use waggle_server::sandbox::{Sandbox, SandboxSpec};
 use waggle_server::topology::{Link, Part, Replica, Topology, primary_settings};
 
+use crate::interrupt;
 use crate::tune::subject::Setup;
 
 /// Threads that fill the primary.
@@ -133,7 +134,7 @@ impl Stage {
 }
 
 fn pause(load: &Load) -> anyhow::Result<()> {
-    match load.pause_within(PAUSE_PATIENCE) {
+    match interrupt::hold(load, PAUSE_PATIENCE) {
         true => Ok(()),
         false => {
             let limit = PAUSE_PATIENCE.as_secs();

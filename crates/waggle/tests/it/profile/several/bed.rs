@@ -112,7 +112,7 @@ impl Bed {
 
 /// `waggle bench` of this server, under way.
 fn load(server: &Sandbox) -> Running {
-    let dsn = format!("mysql://root@/sbtest?socket={}", server.socket().display());
+    let dsn = server.dsn_socket().to_string();
     let common = [
         "--dsn",
         &dsn,

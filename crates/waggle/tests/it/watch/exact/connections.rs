@@ -79,7 +79,7 @@ fn killed_statements_and_connections() {
 fn commands_that_are_no_statements() {
     for flavour in flavours() {
         let (server, mut admin) = with_table(flavour);
-        let mut raw = RawClient::connect(server.socket(), plugin(flavour));
+        let mut raw = RawClient::connect(&server, plugin(flavour));
         let (account, ()) = observe(&server, &[], |server| {
             // Neither counted nor captured: statistics, ping, and three that name a statement.
             raw.command(9, b"");
@@ -134,11 +134,12 @@ fn commands_that_are_no_statements() {
 }
 
 /// Runs the stock command-line client.
-fn client(arguments: &[&str], sql: &str) -> String {
+fn client(server: &Sandbox, arguments: &[&str], sql: &str) -> String {
     let output = std::process::Command::new("mariadb")
         .args(["--no-defaults", "-uroot", "-N", "-B"])
         .args(arguments)
         .args(["-e", sql])
+        .env("MYSQL_PWD", server.password().expose())
         .output()
         .expect("the mariadb client");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -169,6 +170,9 @@ fn certificate(folder: &Path) -> [String; 2] {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    // The server's user has to read it.
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&paths[0], readable).expect("a mode");
     paths
 }
 
@@ -176,29 +180,35 @@ fn certificate(folder: &Path) -> [String; 2] {
 fn tls_tcp_and_socket_clients_alike() {
     for flavour in flavours() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut spec = SandboxSpec::new(flavour);
+        let mut spec = SandboxSpec::new(flavour).tcp();
         // MySQL makes its own certificate.
         if flavour == Flavour::MariaDb {
             let [key, certificate] = certificate(folder.path());
             spec = spec.set("ssl_key", key).set("ssl_cert", certificate);
         }
         let server = Sandbox::start(&spec).expect("a server");
-        let port = server.port().to_string();
+        let port = server.port().expect("it has TCP").to_string();
         let tcp = ["--protocol=tcp", "-h127.0.0.1", "-P", &port];
         let socket = server.socket().display().to_string();
         let mut admin = connect(&server);
         let (account, ()) = observe(&server, &[], |server| {
             let tls = client(
+                server,
                 &[&tcp[..], &["--ssl"]].concat(),
                 "SELECT 'over TLS' AS tls; SHOW STATUS LIKE 'Ssl_cipher'",
             );
             assert!(tls.contains("over TLS") && tls.contains("TLS_"), "{tls}");
             let plain = client(
+                server,
                 &[&tcp[..], &["--skip-ssl"]].concat(),
                 "SELECT 'over TCP' AS tcp; SHOW STATUS LIKE 'Ssl_cipher'",
             );
             assert!(!plain.contains("TLS_"), "{plain}");
-            client(&["-S", &socket], "SELECT 'over the socket' AS unix_socket");
+            client(
+                server,
+                &["-S", &socket],
+                "SELECT 'over the socket' AS unix_socket",
+            );
             let mut tcp = Connection::connect(&server.dsn()).expect("a connection over TCP");
             run(&mut tcp, &["SELECT 'our own' AS own"]);
             tcp.quit().expect("it leaves");

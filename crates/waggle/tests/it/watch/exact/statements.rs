@@ -197,8 +197,8 @@ fn load_data_and_large_and_binary_statements() {
         )
         .expect("a mode");
         let rows = file(folder.path(), "rows", b"101\tx\n102\ty\n103\tz\n");
-        let inside = server.path_in_server(&rows).expect("the server sees it");
-        let mut raw = RawClient::connect(server.socket(), plugin(flavour));
+        let inside = server.lend(&rows).expect("the server sees it");
+        let mut raw = RawClient::connect(&server, plugin(flavour));
         let (account, ()) = observe(&server, &[], |_| {
             let load = format!("LOAD DATA INFILE '{}' INTO TABLE t", inside.display());
             assert_eq!(connection.query(load.as_bytes()).expect("rows").affected, 3);

@@ -1,0 +1,22 @@
+//! `cargo +nightly fuzz run program` in the crate's folder:
+//! no program file makes the look for servers panic.
+#![no_main]
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+
+static PLACE: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("program");
+    (directory, path)
+});
+
+fuzz_target!(|input: &[u8]| {
+    let mut file = File::create(&PLACE.1).expect("a file");
+    file.write_all(input).expect("written");
+    let _ = std::hint::black_box(waggle_server::binary::inspect(&PLACE.1));
+});
